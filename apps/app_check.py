@@ -97,7 +97,7 @@ def _order_faults(stage: Stage) -> Iterator[str]:
     """Yield a fault if a stage is unordered, which is not supported."""
     if stage.ordered is True:
         return
-    why = "its items may pass each other while they are worked on, and only results wait; leave it out"
+    why = "its items are processed in any order anyway, and only results are put in order; leave it out"
     if stage.keeps_state:
         why = "results of a stage with a state depend on the order of its items; leave it out"
         if stage.kind is StageKind.STATEFUL:

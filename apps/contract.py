@@ -136,7 +136,7 @@ class App:
 
     def from_frame(self, frame: NDArray[np.uint8], number: int) -> Any:
         """Convert a video frame (height × width × 3, BGR, as OpenCV reads it) to an item, for source ``video``."""
-        raise RecomposeError(f"app {self.name!r} takes no video; start it with source replay or push")
+        raise RecomposeError(f"app {self.name!r} does not accept video; start it with source replay or push")
 
     def data_set(self) -> Recipe | None:
         """Return the recipe by which ``recompose ingest`` makes the app's data set; None: the app has none."""

@@ -54,7 +54,7 @@ class OutputFile:
             self._take_back(records, written)
             self._failed = OutputFailed(
                 f"{str(self.path)!r} cannot be written any further: {error.strerror}; "
-                f"the first {self._end:,} bytes are whole"
+                f"the first {self._end:,} bytes are intact"
             )
             raise self._failed from error
         self._end += written

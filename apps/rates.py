@@ -123,7 +123,7 @@ class Trace:
         if self.max_per_s is not None:
             _require_positive("max_per_s", self.max_per_s)
         if len(set(self.arrivals_s)) < 2:
-            raise RecomposeError("a trace needs arrivals at two different times at least, to have a length")
+            raise RecomposeError("a trace must have arrivals at two or more different times, or it has no duration")
 
     def __call__(self, elapsed_s: float) -> float:
         return self._rates_per_s[int((elapsed_s / self.period_s) % 1.0 * self.BINS)]

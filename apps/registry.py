@@ -235,7 +235,7 @@ def _from_entry_point(entry: Any) -> Iterator[_Found]:
 
 def _from_folder(folder: Path) -> Iterator[_Found]:
     if not folder.is_dir():
-        yield str(folder), Fault(str(folder), "no such folder; --apps takes folders with *.py files or packages")
+        yield str(folder), Fault(str(folder), "no such folder; --apps accepts folders with *.py files or packages")
         return
     for file in _module_files(folder):
         yield from _from_file(file)

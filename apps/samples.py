@@ -99,7 +99,7 @@ def _write(folder: Path, sources: list[Path], per_source: int) -> None:
     for seed, source in enumerate(sources):
         photo = cv2.imread(str(source), cv2.IMREAD_COLOR)
         if photo is None:
-            raise RecomposeError(f"sample photo {source} cannot be decoded; install scikit-image anew")
+            raise RecomposeError(f"sample photo {source} cannot be decoded; reinstall scikit-image")
         for number, view in enumerate(_views(photo, per_source, np.random.default_rng(seed))):
             # ordered by name, the sources take turns, so that items cost about the same at any time
             cv2.imwrite(str(folder / f"{number:02d}-{source.stem}.jpg"), view, [cv2.IMWRITE_JPEG_QUALITY, 90])

@@ -50,8 +50,8 @@ class Frames:
         opened, first = self._capture.read() if self._capture.isOpened() else (False, None)
         if not opened or first is None:
             self._capture.release()
-            why = "it is damaged, or of a kind OpenCV cannot read"
-            raise RecomposeError(f"video {self._shown!r} gives no frames; {why}")
+            why = "it is damaged, or has a format that OpenCV cannot read"
+            raise RecomposeError(f"video {self._shown!r} has no readable frames; {why}")
         self.first: Image = first
 
     def __iter__(self) -> Iterator[Image]:
@@ -70,7 +70,7 @@ class Frames:
 
     def _check_end(self, count: int) -> None:
         if self.live:
-            raise RecomposeError(f"video {self._shown!r} gives no more frames after {count}; check if it still exists")
+            raise RecomposeError(f"video {self._shown!r} sent no more frames after {count}; check if it still exists")
         import cv2
 
         announced = int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))

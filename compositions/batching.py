@@ -59,7 +59,7 @@ def setting_faults(said: Mapping[str, Any]) -> list[str]:
 
 
 def _unknown(name: str) -> str:
-    why = f"{AIM} is the latency objective's, set that" if name == AIM else f"unknown setting {name!r}"
+    why = f"set the latency objective instead of {AIM}" if name == AIM else f"unknown setting {name!r}"
     return f"{why}; there are {', '.join(SETTINGS)}"
 
 
@@ -70,10 +70,10 @@ def _refuse_contradictions(controller: str | None, settings: Mapping[str, Any], 
         raise SettingsError(f"controller fixed needs items, a whole number from 1 to {MOST_ITEMS:,}; items is auto")
     if items is not None and controller not in (None, "fixed"):
         cure = f"{controller} chooses the size itself, leave items out"
-        raise SettingsError(f"items = {items} goes with controller fixed only; {cure}")
+        raise SettingsError(f"items = {items} is accepted with controller fixed only; {cure}")
     if settings and controller in (None, "auto", "fixed"):
         raise SettingsError(
-            f"settings ({', '.join(map(str, settings))}) are a controller's, and {controller or 'none'} was named;"
+            f"settings ({', '.join(map(str, settings))}) need an adaptive controller, not {controller or 'none'};"
             f" name one of {', '.join(get_args(ControllerName))}"
         )
 

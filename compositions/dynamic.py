@@ -37,7 +37,7 @@ class Dyn:
         takes = _TAKES[scheduler]
         if unknown := [name for name in said if name not in takes]:
             told = ", ".join(repr(name)[:60] for name in unknown)
-            raise SettingsError(f"scheduler {scheduler} has no setting {told}; it takes {', '.join(takes)}")
+            raise SettingsError(f"scheduler {scheduler} has no setting {told}; it has {', '.join(takes)}")
         return cls(workers, scheduler, SchedulerSettings().overridden(said))
 
     @property

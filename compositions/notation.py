@@ -165,7 +165,7 @@ def _pattern_of(match: re.Match[str], default_replicas: int) -> tuple[Pattern, i
     written = match["replicas"]
     if match["pattern"] == "Seq":
         if written is not None:
-            raise refusal(f"Seq has 1 worker and takes no number at position {match.start('replicas')}; write Par*N")
+            raise refusal(f"Seq has 1 worker and accepts no number at position {match.start('replicas')}; write Par*N")
         return Pattern.SEQ, 1
     if written is None:
         return Pattern.PAR, default_replicas
@@ -181,11 +181,11 @@ def _stages_of(match: re.Match[str], before: list[Group], stages: Sequence[Stage
     following = order.index(taken[-1]) + 1 if taken and taken[-1] in order else len(taken)
     if following >= len(order):
         place = f"{match['pattern']} at position {match.start('pattern')}"
-        raise refusal(f"{place} has no stage left to take; {what_app_has(app, stages)}")
+        raise refusal(f"no stage is left for {place}; {what_app_has(app, stages)}")
     return (order[following],)
 
 
 def _syntax(text: str, at: int, expected: str) -> CompositionError:
     found = repr(text[at : at + 20]) if at < len(text) else "the end"
-    alone = "; Dyn stands alone" if text.startswith("Dyn", at) else ""
+    alone = "; Dyn must be the only group" if text.startswith("Dyn", at) else ""
     return refusal(f"expected {expected} at position {at} of the notation, found {found}{alone}")

@@ -109,5 +109,5 @@ def _sharing_fault(stages: Sequence[Stage], replicas: int) -> str | None:
     if stages and stages[0].kind is StageKind.PARTITIONED and replicas > stages[0].partitions:
         first = stages[0]
         there = "1 partition" if first.partitions == 1 else f"{first.partitions} partitions"
-        return f"replicas is {replicas}; stage {first.name!r} has {there}, and so many at most"
+        return f"replicas is {replicas}; must be at most {first.partitions}, as stage {first.name!r} has {there}"
     return None

@@ -50,7 +50,7 @@ class Choices:
     def active(self) -> Composition:
         """The active composition. Raises: ManagerError before the first snapshot if no ``first`` was given."""
         if self._active is None:
-            raise ManagerError("there is nothing to decide without an active composition")
+            raise ManagerError("no composition is active yet, so there is nothing to decide")
         return self._active
 
     def activate(self, composition: Composition) -> None:

@@ -60,7 +60,7 @@ class ManagerContext:
         """Return the information for the strategy. Raises: ManagerError without an objective."""
         objective = observed.aim.objective
         if objective is None:
-            raise ManagerError("there is nothing to decide without an SLO")
+            raise ManagerError("no SLO is set, so there is nothing to decide; set one")
         return Situation(
             trigger,
             observed.snapshot,

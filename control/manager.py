@@ -82,7 +82,7 @@ class Manager:
         Raises: ManagerError if ``composition`` is not known, or is given in another mode than ``pinned``.
         """
         if composition is not None and mode is not Mode.PINNED:
-            raise ManagerError(f"mode {mode} takes no composition; {composition!r} can only be pinned")
+            raise ManagerError(f"mode {mode} accepts no composition; use mode pinned for {composition!r}")
         self._context.pin = None if composition is None else self._context.choices.named(composition)
         self._aim = replace(self._aim, mode=mode)
         self._renew(Trigger.MANUAL, f"the mode was set to {mode}")

@@ -61,7 +61,7 @@ class SourceKind:
             if given.get(field):
                 *some, last = (kind.name for kind in KINDS.values() if field in kind.own)
                 owners = f"kinds {', '.join(some)} and {last}" if some else f"kind {last}"
-                return f"{field} goes with source {owners} only, not with {self.name}"
+                return f"{field} is accepted with source {owners} only, not with {self.name}"
         return None
 
 
@@ -120,7 +120,7 @@ def open_source(
         *others, last = (each.name for each in KINDS.values() if not each.driven)
         raise RecomposeError(f"unknown source kind {kind!r}; known kinds are {', '.join(others)} and {last}")
     if path is not None and found.path is PathMeans.NOTHING:
-        raise RecomposeError(f"source {kind} takes no path, but {str(path)!r} was given; items come through the API")
+        raise RecomposeError(f"source {kind} accepts no path ({str(path)!r} was given); items come through the API")
     match kind:
         case "replay":
             in_memory = _in_memory(options or {})

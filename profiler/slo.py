@@ -188,7 +188,7 @@ def _target_faults(slo: Slo) -> Iterator[Fault]:
         yield Fault("metric", f"metric {slo.metric!r} is unknown; accepted are latency and throughput")
     if target in (INPUT_RATE, FASTEST):
         if not form.follows_input:
-            yield Fault("target", f"target {target!r} is for throughput; a latency takes milliseconds, such as 400")
+            yield Fault("target", f"target {target!r} is for throughput; latency needs milliseconds, such as 400")
     elif isinstance(target, bool) or not isinstance(target, int | float):
         yield Fault("target", f"target {target!r} is not a number above 0, 'input_rate' or 'fastest'")
     elif not 0 < target <= MAX_TARGET:
@@ -202,9 +202,9 @@ def _other_faults(slo: Slo) -> Iterator[Fault]:
     if slo.statistic not in get_args(Statistic):
         yield Fault("statistic", f"statistic {slo.statistic!r} is unknown; accepted are mean, p50, p95, p99 and share")
     elif slo.metric in _FORMS and slo.statistic not in _FORMS[slo.metric].statistics:
-        yield Fault("statistic", f"statistic {slo.statistic!r} is for latency; a throughput has none, leave it out")
+        yield Fault("statistic", f"statistic {slo.statistic!r} is for latency only; leave it out for throughput")
     if slo.share is not None and slo.statistic != "share":
-        yield Fault("share", f"share {slo.share} is for statistic 'share'; the statistic here is {slo.statistic!r}")
+        yield Fault("share", f"share {slo.share} needs statistic 'share'; the statistic is {slo.statistic!r}")
     elif slo.share is not None and not _LEAST_SHARE <= slo.share <= _MOST_SHARE:
         yield Fault("share", f"share {slo.share} must be in [{_LEAST_SHARE}, {_MOST_SHARE}], such as 0.95 for 95 %")
 

@@ -126,8 +126,8 @@ def spec_of(app: str, source: Items | None, slo: Slo | None, sink: Sink | None, 
     """Raises: RecomposeError for the first value that is not accepted."""
     taken = ("source", "slo", "sink", *Settings.__annotations__)
     if unknown := sorted(settings.keys() - set(taken)):
-        known = did_you_mean(unknown[0], taken) or f"; it takes {', '.join(taken)}"
-        raise RecomposeError(f"run takes no {unknown[0]!r}{known}")
+        known = did_you_mean(unknown[0], taken) or f"; accepted are {', '.join(taken)}"
+        raise RecomposeError(f"run has no argument {unknown[0]!r}{known}")
     if source is not None and not isinstance(source, str | Path | Iterable):
         raise RecomposeError(f"source = {source!r}: must be text such as replay:FILE, a path, or an iterable")
     try:

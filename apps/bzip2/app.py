@@ -146,7 +146,7 @@ class Bunzip2(_Blocks):
 
     def items(self, path: Path | None) -> Iterator[Block]:
         if path is None:
-            raise RecomposeError("app 'bunzip2' has no data set of its own; give a .bz2 file, as replay:FILE")
+            raise RecomposeError("app 'bunzip2' has no data set of its own; start it with source replay:FILE.bz2")
         return map(Block._make, enumerate(streams(pieces(files_of(path.expanduser())))))
 
     def decompress(self, block: Block) -> Done:
@@ -155,12 +155,12 @@ class Bunzip2(_Blocks):
         try:
             plain = reader.decompress(block.data)
         except OSError as error:
-            raise RecomposeError(f"stream {block.number} is no bzip2 data or is damaged: {error}") from error
+            raise RecomposeError(f"stream {block.number} is not valid bzip2 data: {error}") from error
         if not reader.eof:
             raise RecomposeError(f"stream {block.number} is cut off; {len(plain)} bytes of it could be read")
         if reader.unused_data:
             more = len(reader.unused_data)
-            raise RecomposeError(f"stream {block.number} is followed by {more} bytes of something else")
+            raise RecomposeError(f"stream {block.number} is followed by {more} bytes that are not bzip2 data")
         return Done(block.number, len(block.data), plain, zlib.crc32(plain))
 
 

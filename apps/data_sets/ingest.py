@@ -178,18 +178,18 @@ def ingest(
         try:
             return _next(_Job(data, recipe, place, listed), engine, tell or (lambda done, of: None))
         except (pa.ArrowInvalid, OSError) as error:
-            raise Unusable(f"data set {str(out)!r} cannot be continued: {str(error).splitlines()[0]}") from error
+            raise Unusable(f"data set {str(out)!r} cannot be updated: {str(error).splitlines()[0]}") from error
 
 
 def keep(recipe: Recipe, folder: Path, out: Path) -> None:
     """Make a data set for the app itself before it runs, in this process; a second job on it waits. Raises: as
     ``ingest``; RecomposeError also if the old data set is damaged and cannot be made anew."""
     place = Place(folder)
-    log.info("looking for changes in the files of %s", place.name)
+    log.info("checking for new and changed files of the data set in %s", place.name)
     try:
         ingest(recipe, place, out, in_process(recipe, place), wait=True)
     except Unusable as error:
-        log.warning("making the data set anew: %s", error)
+        log.warning("rebuilding the data set from all its files: %s", error)
         shutil.rmtree(out, ignore_errors=True)
         ingest(recipe, place, out, in_process(recipe, place), wait=True)
 

@@ -46,7 +46,7 @@ def read_manifest(folder: Path, kind: str) -> dict[str, Any]:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         found, format_, number = manifest["kind"], manifest["format"], manifest["version"]
     except FileNotFoundError as error:
-        raise RecomposeError(f"{str(folder)!r} holds no data set; recompose ingest makes one") from error
+        raise RecomposeError(f"{str(folder)!r} contains no data set; create one with recompose ingest") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unusable(f"{str(folder / MANIFEST)!r} is damaged ({error}); give another folder") from error
     if format_ != FORMAT or not isinstance(number, int):

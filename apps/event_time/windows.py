@@ -78,8 +78,8 @@ def _is_number(value: float) -> bool:
 
 def _no_time(time: object, step: float) -> RecomposeError:
     return RecomposeError(
-        f"the time {shown(time)} cannot be placed; it must be a number, finite, and not so large that {step!r} more"
-        " makes no difference"
+        f"the time {shown(time)} belongs to no window; it must be a finite number, small enough that"
+        f" adding {step!r} changes it"
     )
 
 

@@ -114,7 +114,7 @@ def load(place: Path) -> Gallery:
             labels = tuple(str(label) for label in stored["labels"])
             return Gallery(tuple(stored[f"face{number}"] for number in range(len(labels))), labels)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise RecomposeError(f"{str(place)!r} is no gallery of faces ({error}); recompose ingest makes one") from error
+        raise RecomposeError(f"{str(place)!r} is not a gallery of faces ({error}); run recompose ingest") from error
 
 
 COLUMNS = ("frame", "x", "y", "w", "h", "label", "distance")

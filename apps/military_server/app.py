@@ -190,14 +190,14 @@ class MilitaryServer(App):
 
     def items(self, path: Path | None) -> Iterator[bytes]:
         if path is not None:
-            own = f"app {self.name!r} makes its own tuples and takes no path"
+            own = f"app {self.name!r} makes its own tuples and accepts no path"
             raise RecomposeError(f"{own}, but {str(path)!r} was given")
         widths = phase_widths(self.options.tuples, self.options.narrowest, self.options.widest)
         return sent_by_drones(widths, self.options.seed)
 
     def from_binary(self, value: bytes | NDArray[Any]) -> bytes:
         if not isinstance(value, bytes) or len(value) != SENT.itemsize:
-            raise ValueError(f"a tuple is {SENT.itemsize} bytes, as drones send it; see docs/apps/military_server.md")
+            raise ValueError(f"a tuple has {SENT.itemsize} bytes, as drones send it; see docs/apps/military_server.md")
         return value
 
     def from_json(self, value: Any) -> bytes:

@@ -81,7 +81,7 @@ def joined(values: Sequence[bytes], layout: np.dtype[np.void]) -> Records:
     """Return the records of a bundle as one array. Raises: ValueError if a record has another length."""
     if set(map(len, values)) != {layout.itemsize}:
         wrong = next((len(value) for value in values if len(value) != layout.itemsize), 0)
-        raise ValueError(f"a record of {wrong} bytes; must be {layout.itemsize}")
+        raise ValueError(f"a record has {wrong} bytes; must be {layout.itemsize}")
     return np.frombuffer(b"".join(values), layout)
 
 

@@ -64,10 +64,10 @@ DIMENSIONS: Final = {"item": ITEM, "web_page": WEB_PAGE}
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="where the tables are written")
+    parser.add_argument("folder", type=Path, help="Folder to write the tables to.")
     for name, kind in (("seed", int), ("rows", int), ("hours", float), ("items", int), ("users", int)):
         default = getattr(Plan, name)
-        parser.add_argument(f"--{name}", type=kind, default=default, help=f"{default} unless it is said")
+        parser.add_argument(f"--{name}", type=kind, default=default, help=f"Default: {default}.")
     parser.add_argument("--form", choices=["parquet", "csv"], default="parquet")
 
 

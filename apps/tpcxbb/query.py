@@ -72,7 +72,7 @@ class Query(App):
     def items(self, path: Path | None) -> Iterator[Any]:
         if path is not None:
             raise RecomposeError(
-                f"app {self.name!r} takes no path, but {str(path)!r} was given; give the folder as -o tables={path}, "
+                f"app {self.name!r} accepts no path, but {str(path)!r} was given; give the folder as -o tables={path}, "
                 "because the workers read it, too"
             )
         return self._items(columns(self.options, self.stream, self.reads))

@@ -220,7 +220,7 @@ def _packed(parts: Sequence[Ints]) -> Ints:
     largest = max((int(part.max(initial=0)) for part in parts), default=0)
     if len(parts) > 1 and largest >> _BITS:
         raise RecomposeError(
-            f"key {largest} is too large for pairs of columns; give keys below {1 << _BITS:,}, or use the app "
+            f"key {largest} is too large to be packed with others; give keys below {1 << _BITS:,}, or use the app "
             "whose items are rows"
         )
     for part in parts[1:]:

@@ -26,8 +26,8 @@ class CompositionTable:
         self.stages = compositions[0].stages if compositions else ()
         for composition in self.compositions:
             if composition.stages != self.stages:
-                what = f"composition {composition.name!r} arranges {', '.join(composition.stages)}"
-                raise CompositionError([Fault("", f"{what}; the others arrange {', '.join(self.stages)}")])
+                what = f"composition {composition.name!r} has stages {', '.join(composition.stages)}"
+                raise CompositionError([Fault("", f"{what}; those of the others are {', '.join(self.stages)}")])
         width = max((len(composition.groups) for composition in self.compositions), default=1)
         replicas = [[group.replicas for group in each.groups] for each in self.compositions]
         lengths = [[len(group.stages) for group in each.groups] for each in self.compositions]

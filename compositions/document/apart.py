@@ -24,7 +24,7 @@ def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
     with _one_at_a_time:
         done = subprocess.run(command, input=pickle.dumps((text, dict(apps))), stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
-        raise RecomposeError(f"the process that read the document ended with code {done.returncode}; send it again")
+        raise RecomposeError(f"reading the document failed (exit code {done.returncode}); send it again")
     found: Document | tuple[Fault, ...] = pickle.loads(done.stdout)
     if isinstance(found, Document):
         return found

@@ -235,7 +235,7 @@ class _Reader(Fields):
     def _with_settings(self, dyn: Dyn | None, value: object, path: str) -> Dyn | None:
         """Return ``dyn`` with the entry's settings, added to those in its notation."""
         if dyn is None:
-            self.fault(path, "are those of the scheduler of a notation such as Dyn*4(ct); bound workers have none")
+            self.fault(path, "are accepted with a notation such as Dyn*4(ct) only, which has a scheduler")
         elif not isinstance(value, dict):
             self.fault(path, f"must be a mapping with {', '.join(dyn.in_force)}, not {kind(value)}")
         else:
@@ -320,7 +320,7 @@ class _Reader(Fields):
         offered = self.list(entry.get("replicas", []), "generate.replicas")
         replicas: Sequence[int] = [self.count(each, f"generate.replicas[{i}]") for i, each in enumerate(offered)]
         if entry.get("replicas") == []:
-            self.fault("generate.replicas", "is empty; list a number, or leave it out for each up to max_workers")
+            self.fault("generate.replicas", "is empty; list numbers, or leave it out to allow all up to max_workers")
         schedulers = [
             self._scheduler(each, f"generate.dyn[{i}]")
             for i, each in enumerate(self.list(entry.get("dyn", []), "generate.dyn"))

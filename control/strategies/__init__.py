@@ -47,4 +47,4 @@ def check_takes(name: str, slo: Slo | None) -> None:
     if slo is None or make_strategy(name).several or not (slo.also or slo.budget or slo.target == FASTEST):
         return
     what = f"{len(slo.each)} objectives at once" if slo.also else "a budget" if slo.budget else f"{FASTEST!r}"
-    raise StrategyError(f"strategy {name} takes one objective and no budget, not {what}; strategy {DEFAULT} does")
+    raise StrategyError(f"strategy {name} supports one objective and no budget, not {what}; use strategy {DEFAULT}")

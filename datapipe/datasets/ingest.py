@@ -42,7 +42,7 @@ def _recipe(app: str, options: str, apps_dirs: tuple[Path, ...]) -> Recipe:
     """Return the recipe, made once per process: a process gets many partitions, and finding an app takes time."""
     made = registry.create(app, json.loads(options), apps_dirs).data_set()
     if made is None:
-        raise RecomposeError(f"app {app!r} has no data set to be made of files")
+        raise RecomposeError(f"app {app!r} has no data set that recompose ingest could make from files")
     return made
 
 

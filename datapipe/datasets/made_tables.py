@@ -40,7 +40,7 @@ def main() -> int:
     prog = "python -m datapipe.datasets.made_tables"
     parser = argparse.ArgumentParser(prog=prog, description="Generate the tables on Spark.")
     add_plan(parser)
-    parser.add_argument("--master", help="of a Spark cluster; without it this machine's cores")
+    parser.add_argument("--master", help="Spark master (default: this machine's cores).")
     given = parser.parse_args()
     try:
         with open_session("recompose tables", given.master) as spark:

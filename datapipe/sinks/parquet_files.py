@@ -36,7 +36,7 @@ class ParquetFiles:
 
     def __init__(self, folder: str, run: str, epoch: int) -> None:
         if "://" in folder or "\0" in folder:
-            raise RecomposeError("sink parquet needs a folder that renames files atomically; give one of this machine")
+            raise RecomposeError("sink parquet needs a folder that renames files atomically; give a local folder")
         self._folder, self._run, self._epoch = Path(folder), run, epoch
         self._aside = self._folder / ASIDE / f"{run}-{epoch:06d}"
         self._names = re.compile(rf"{re.escape(run)}-(\d{{15}})-\d{{6}}\.parquet")

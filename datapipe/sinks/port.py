@@ -50,7 +50,7 @@ class Sink(Protocol):
 
 def followed(run: str) -> RecomposeError:
     """Return the error to raise when a later epoch has taken over the run."""
-    return RecomposeError(f"another epoch has taken over run {run}; this one may not write any more")
+    return RecomposeError(f"another runner has taken over run {run}; this one may not write any more")
 
 
 MOST = 4000

@@ -114,7 +114,7 @@ class Webhook:
         if not 200 <= status < 300:
             lasting = status < 500 and status not in LATER
             kind = RecomposeError if lasting else OSError
-            raise kind(f"webhook {self._url.host} answers item {serial} with {status}")
+            raise kind(f"webhook {self._url.host} answered item {serial} with status {status}")
 
     def _body(self, serial: int, parts: Sequence[Row]) -> dict[str, Any]:
         errors = [part.error for part in parts if part.error is not None]

@@ -191,7 +191,7 @@ class Fed(Readable):
             finally:
                 self._feed.close()
         except (OSError, RecomposeError) as error:
-            log.warning("position could not be reported to the source", source=self._name, error=str(error))
+            log.warning("position not reported; the source may send items again", source=self._name, error=str(error))
 
 
 def plain_of(app: App, body: Any) -> Any:
@@ -217,7 +217,7 @@ def item_of(app: App, plain: Any) -> Any:
 def refusal(app: App, where: str, error: Exception) -> Refused:
     """Return a placeholder for a message at ``where`` that the app refuses."""
     log.warning("message refused", where=where, error=f"{app.name}: {type(error).__name__}: {error}")
-    return Refused(f"{app.name} does not take this message ({where}): {why_of(error)}")
+    return Refused(f"{app.name} does not accept this message ({where}): {why_of(error)}")
 
 
 def why_of(error: Exception) -> str:

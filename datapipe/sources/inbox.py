@@ -182,7 +182,7 @@ class Inbox(Readable):
                 return
             except BufferFull as error:
                 self.buffer.withdraw(len(arrivals))
-                log.warning("messages wait until they can be stored", error=str(error))
+                log.warning("messages cannot be stored now; the source waits", error=str(error))
                 self._wait_for_room()
             except BaseException:
                 self.buffer.withdraw(len(arrivals))
@@ -191,5 +191,5 @@ class Inbox(Readable):
     def _wait_for_room(self) -> None:
         """Wait for room in the buffer, and keep the connection alive meanwhile. Raises: SourceClosed."""
         if self._closed.wait(AGAIN_S):
-            raise SourceClosed("the app is stopping and takes no more items")
+            raise SourceClosed("the app is stopping and accepts no more items")
         self._box.poll(0, 0.0)

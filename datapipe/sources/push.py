@@ -79,7 +79,7 @@ class Push(Readable):
 
     def _look_for_room(self) -> None:
         if self._closed:
-            raise SourceClosed("the app is stopping and takes no more items")
+            raise SourceClosed("the app is stopping and accepts no more items")
         if len(self._waiting) + self._announced >= self._capacity:
             self._refused += 1
             raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")

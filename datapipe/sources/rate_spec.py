@@ -97,9 +97,7 @@ ModuleOf = Callable[[str], ModuleType]
 
 
 def no_module(name: str) -> ModuleType:
-    raise RecomposeError(
-        f"module {name!r}: a custom input pattern is looked up in the folders of apps, and none is given"
-    )
+    raise RecomposeError(f"module {name!r}: custom input patterns are in the folders of apps; give --apps")
 
 
 def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:
@@ -158,4 +156,4 @@ def _require(pattern: str, **values: Any) -> dict[str, Any]:
 def _refuse(values: dict[str, Any], what: str) -> None:
     excess = [name for name, value in values.items() if value is not None]
     if excess:
-        raise RecomposeError(f"{what} takes no {', '.join(excess)}")
+        raise RecomposeError(f"{what} does not accept {', '.join(excess)}")

@@ -22,7 +22,7 @@ class Door:
         except OSError as error:  # a path for sockets has about a hundred characters
             self._socket.close()
             why = f"{error}; TMPDIR should name a folder with a short path that can be written"
-            raise RecomposeError(f"no socket can be made for Spark at {address!r}: {why}") from error
+            raise RecomposeError(f"cannot make a socket for Spark at {address!r}: {why}") from error
         self._socket.listen()
         self._open: dict[socket.socket, threading.Thread] = {}
         self._accepts = threading.Thread(target=self._accept, daemon=True)

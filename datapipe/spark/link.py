@@ -86,7 +86,7 @@ class SparkLink:
             try:
                 value = self._reads(json.loads(text))
             except Exception as error:  # any exception of an app concerns this row only
-                self._refuse(key, number, f"{self._setup.app} does not take this row: {why_of(error)}")
+                self._refuse(key, number, f"{self._setup.app} does not accept this row: {why_of(error)}")
                 continue
             if self._take(key, number):
                 yield Arrival(arrived_s, value, arrived_s)

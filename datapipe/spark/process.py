@@ -125,4 +125,4 @@ def _last_line(talk: IO[bytes]) -> str:
     """Return the last line of output that is not indented, as indented lines belong to stack traces."""
     talk.seek(0)
     lines = [line for line in talk.read().decode(errors="replace").splitlines() if line and not line[0].isspace()]
-    return lines[-1][:300] if lines else "it said nothing"
+    return lines[-1][:300] if lines else "it printed nothing"

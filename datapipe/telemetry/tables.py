@@ -67,7 +67,7 @@ def start(rows: DataFrame, out: Path, name: str = TABLE, *, trigger_s: float = T
     """Start the query that fills a table; ``once``: it ends when all present files have been read."""
     folder = out / name
     if folder.exists() and any(folder.iterdir()) and not (folder / "_delta_log").is_dir():
-        raise TelemetryError(f"{str(folder)!r} is of an earlier version; remove it, then its records are read again")
+        raise TelemetryError(f"{str(folder)!r} was made by an earlier version; remove it, and it is made anew")
     checkpoint = out / CHECKPOINT / name
     wanted = live_table(rows) if name == TABLE else rows
 

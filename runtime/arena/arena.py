@@ -170,5 +170,5 @@ def open_arena(settings: ArenaSettings) -> Arena | None:
     try:
         return Arena(Segment.create(size))
     except OSError as error:
-        log.warning("large frames are copied, not shared: %s", error)
+        log.warning("no shared memory, so large frames are copied to workers: %s", error)
         return None

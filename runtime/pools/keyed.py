@@ -175,7 +175,7 @@ class KeyedStage:
                 self._check(value, at)
             except (Exception, SystemExit) as error:
                 return [None] * at, error
-        return [], RuntimeError("a value has a key in one call and none in another; it must not change")
+        return [], RuntimeError("a value had a key in one call but none in another; its key must not change")
 
     def _check(self, value: Any, at: int) -> None:
         """Check a value's key. Raises: ElsewhereError if its partition is unexpected; errors of the key's method."""
@@ -183,7 +183,7 @@ class KeyedStage:
         (partition,) = self._partitions.of([key])
         if partition not in self._lent or (self._routes and partition != self._routes[at]):
             raise ElsewhereError(
-                f"the key {shown(key)} of this value differs from its key where the value was made; a key may"
+                f"the key {shown(key)} of this value differs from the key computed when it was made; a key may"
                 " depend only on the value and on constants, not on what setup made"
             )
 

@@ -53,9 +53,9 @@ def hold(limits: Limits, name: str) -> Callable[[], None]:
 def over(limits: Limits, used_mb: float, processes: int) -> str | None:
     """Return a message about the limit that is exceeded; None if none is."""
     if limits.memory_mb and used_mb > limits.memory_mb:
-        return f"it takes {used_mb:,.0f} MB of memory, and worker_memory_mb is {limits.memory_mb:,.0f}"
+        return f"it uses {used_mb:,.0f} MB of memory, but worker_memory_mb is {limits.memory_mb:,.0f}"
     if limits.processes and processes > limits.processes:
-        return f"it has {processes} processes, and worker_processes is {limits.processes}"
+        return f"it has {processes} processes, but worker_processes is {limits.processes}"
     return None
 
 

@@ -40,7 +40,7 @@ class StreamChannel:
                 self.handed = next(iter(handed.descriptors), None)
                 return
         self.close()
-        raise ConnectionError(f"the hub did not let worker {invitation.worker} in")
+        raise ConnectionError(f"the runner refused the connection of worker {invitation.worker}")
 
     @property
     def descriptors(self) -> Sequence[int]:
@@ -138,7 +138,7 @@ class EncryptedChannel:
 
     def send(self, message: Message) -> None:
         if int(self._broken.get(zmq.EVENTS)) & zmq.POLLIN:
-            raise ConnectionError("the ZeroMQ connection to the hub broke")
+            raise ConnectionError("the ZeroMQ connection to the runner broke")
         self._socket.send_multipart(pieces(pack(message)[0]))
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ def connect(invitation: Invitation) -> Channel:
     if (sock := _unix_socket(invitation.unix_path)) is not None:
         return StreamChannel(sock, invitation)
     if invitation.network is None:
-        raise ConnectionError(f"the hub at {invitation.unix_path} cannot be reached and offers no network address")
+        raise ConnectionError(f"the runner at {invitation.unix_path} cannot be reached and has no network address")
     network = invitation.network
     lifeline = StreamChannel(socket.create_connection((network.host, network.lifeline_port), timeout=10), invitation)
     return EncryptedChannel(lifeline, network, invitation)

@@ -45,7 +45,7 @@ def compositions(app: str, daemon: ThisDaemon, limit: Limit = 1000, after: After
 def _page(choices: Sequence[Choice], names: Sequence[str], limit: int, after: str | None) -> Sequence[Choice]:
     """Return a page. Raises: NotFoundError if no composition has the name after which the page begins."""
     if after is not None and after not in names:
-        raise NotFoundError(f"after = {after!r}: there is no such composition; give the last of the previous page")
+        raise NotFoundError(f"after = {after!r}: there is no such composition; give the last name of the previous page")
     first = 0 if after is None else names.index(after) + 1
     return choices[first : first + limit]
 

@@ -46,7 +46,7 @@ async def pushed(request: Request, many: Many = False) -> Pushed:
     if not many:
         return Pushed((value,), many=False)
     if not isinstance(value, list) or not value:
-        raise BadValueError("with many=true the body is an array with at least one item")
+        raise BadValueError("with many=true the body must be an array of at least one item")
     return Pushed(tuple(value), many=True)
 
 

@@ -132,7 +132,7 @@ def _methods(request: Request) -> set[str]:
 
 
 def internal(request: Request, error: Exception) -> Response:
-    log.error("request failed", path=request.url.path, method=request.method, error=repr(error))
+    log.error("request failed: internal error", path=request.url.path, method=request.method, error=repr(error))
     return problem(500, "the service failed on this request; its log says more")
 
 

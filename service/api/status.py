@@ -56,7 +56,7 @@ class Broadcaster:
         try:
             return await asyncio.to_thread(lambda: json_text(self._read(app)))
         except Exception as error:  # the next turn tries again; the watchdog takes care of the runner
-            log.warning("status could not be read for the event stream", app=app, error=str(error))
+            log.warning("status not sent in the event stream; trying again", app=app, error=str(error))
             return None
 
     async def close(self) -> None:

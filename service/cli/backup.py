@@ -51,7 +51,7 @@ def copied(source: Path, target: Path, *, telemetry: bool = True) -> int:
             for file in _finished(source / TELEMETRY):
                 _copy_file(file, target / file.relative_to(source))
     except (OSError, sqlite3.Error) as error:
-        raise RecomposeError(f"{target} is no complete backup: {error}") from error
+        raise RecomposeError(f"{target} is not a complete backup: {error}") from error
     return journals
 
 

@@ -171,7 +171,7 @@ class Configured:
     def _stop(self, name: str) -> None:
         if self._daemon.apps.running_spec(name) is not None:
             self._daemon.apps.stop(name)
-            log.info("stopped by the configuration", app=name)
+            log.info("app stopped: removed from the configuration", app=name)
 
     def _set(self, name: str, app: StartRequest) -> None:
         """Apply an app's entry: first the objective, so that a start finds it."""
@@ -183,7 +183,7 @@ class Configured:
             apps.stop(name)
         if running is None or changed - LIVE:
             apps.start(spec)
-            log.info("started by the configuration", app=name)
+            log.info("app started as configured", app=name)
             return
         if "input" in changed:
             apps.set(name, SetInput(spec.input))

@@ -176,7 +176,7 @@ class Follow:
         self._say("Measuring the stages at a low rate.")
         while any(stage.samples < SAMPLES for stage in self._for_s(LINE_EVERY_S).stages) and not self._over:
             if time.monotonic() - self._began_s > PROFILE_BY_S:
-                raise RecomposeError(f"{self._runner.spec.app} gave no profile within {PROFILE_BY_S:.0f} s")
+                raise RecomposeError(f"{self._runner.spec.app} was not measured within {PROFILE_BY_S:.0f} s")
         if self._over:
             return Plan((), 0.0)
         first = plan_for(self._asked.ask(ask.ReadStatus()), self._asked.ask(ask.ReadCompositions()), steps_s)

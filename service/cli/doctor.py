@@ -185,7 +185,7 @@ def _disk(state: Path) -> Finding:
     folder = next(each for each in (state, *state.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        return Finding("disk", "bad", f"{str(folder)!r} cannot be written", "give recompose serve a --state that can")
+        return Finding("disk", "bad", f"{str(folder)!r} cannot be written", "give recompose serve another --state")
     if free < GIB:
         return Finding("disk", "note", f"{free / GIB:.1f} GiB free at {folder}", "free some, or give another --state")
     return Finding("disk", "good", f"{free / GIB:.1f} GiB free at {folder}")
@@ -195,7 +195,7 @@ def _sockets() -> Finding:
     """Check the folder of the sockets between workers and runner; a socket's path may have 107 bytes."""
     folder = os.environ.get("RAY_TMPDIR") or "/tmp"
     if not os.access(folder, os.W_OK | os.X_OK):
-        return Finding("sockets", "bad", f"{folder!r} cannot be written", "set RAY_TMPDIR to a folder that can")
+        return Finding("sockets", "bad", f"{folder!r} cannot be written", "set RAY_TMPDIR to a writable folder")
     if len(folder) > 40:
         return Finding("sockets", "bad", f"{folder!r} is too long for a socket", "set RAY_TMPDIR to a shorter path")
     return Finding("sockets", "good", f"in {folder}")

@@ -66,7 +66,7 @@ _AT = click.DateTime(FORMATS)
     "--from",
     "begins",
     type=_AT,
-    help="Start, in local time unless it has an offset. "
+    help="Start of the load, in local time unless it has an offset. "
     "18:30 means the next 18:30, or the last 18:30 if that is nearer and the load has not ended.",
 )
 @click.option("--until", "ends", type=_AT, help="End of the load.")

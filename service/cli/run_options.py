@@ -46,7 +46,7 @@ STREAM: Options = (
     texts.budget_option,
     texts.threshold_option,
     click.option("--composition",
-                 help="First composition: a name, or a notation such as Par*4(decode,resize). Fixed without --slo."),
+                 help="Composition at the start, by name or notation such as Par*4(a,b). Without --slo, it stays."),
     click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, help="Strategy of the manager."),
     click.option("--rate", type=texts.Parsed(texts.parse_rate),
                  help="Input rate in items/s (default: as fast as the app accepts them)."),

@@ -38,7 +38,7 @@ def runs(app: str | None, owing: bool, client: Client, as_json: bool) -> None:
 @click.argument("run", nargs=-1)
 @answered(lambda found: _beside(read(list[RunFigures], found)))
 def compare(client: Client, app: str, run: tuple[str, ...]) -> Any:
-    """Compare the given runs of APP, or its two latest. A run's data appear there some ten seconds late."""
+    """Compare the given runs of APP, or its two latest. Data of a run appear about ten seconds late."""
     return client.get(f"/comparison/{segment(app)}", run=list(run))
 
 
@@ -85,13 +85,13 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 @app_argument
 @click.argument("serial", type=click.IntRange(0), required=False)
 @click.option("--run", help="Run that SERIAL belongs to (default: the latest run that has this serial number).")
-@click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of items, if SERIAL is not given.")
+@click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of items to list without SERIAL.")
 @click.option(
-    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Range of --slowest, in seconds before now."
+    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Period of --slowest: the last N seconds."
 )
 @answered(lambda found: _table(read(list[Trace], found)))
 def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:
-    """Show where item SERIAL of APP spent its time, or list the slowest recent items. Data lag by some ten seconds."""
+    """Show where item SERIAL of APP spent its time, or list the slowest recent items. Data lag by about ten seconds."""
     of_run = {} if run is None else {"run": run}
     asked = {"slowest": slowest, "last_s": last_s} if serial is None else {"serial": serial, **of_run}
     return client.get(f"/traces/{segment(app)}", **asked)

@@ -64,7 +64,7 @@ log = structlog.get_logger()
 )
 @click.option("--ray", "address", help="Address of a running Ray cluster (default: the service starts its own).")
 @click.option("--autoscale", is_flag=True, help="Request the nodes that the load needs from the cluster's autoscaler.")
-@click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, help="Maximum size of a push body.")
+@click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, help="Maximum bytes of a push body.")
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", help="Lowest level that is logged.")
 @click.option(
     "--log-format",

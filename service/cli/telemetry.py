@@ -115,7 +115,7 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S
     "--from", "source", type=click.Path(path_type=Path), help="Folder of telemetry or tables (default: the service's)."
 )
 @click.option("--run", help="Report only this run.")
-@click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")
+@click.option("--since", type=click.DateTime(FORMATS), help="Start of period, in local time unless it has an offset.")
 @click.option("--until", type=click.DateTime(FORMATS), help="End of the period.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), help="HTML file.")
 @click.option("--png", "pngs", type=FOLDER, help="Folder to write each plot to, as a PNG file.")

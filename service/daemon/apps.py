@@ -108,7 +108,7 @@ def _check_source(spec: RunSpec) -> None:
     if path is None or means is PathMeans.PLACE:
         return
     if means is PathMeans.NOTHING or not _exists(path):
-        why = "does not exist on the service's machine" if means is PathMeans.FILES else "goes with kind replay only"
+        why = "does not exist on the service's machine" if means is PathMeans.FILES else "needs source kind replay"
         _refuse("source.path", f"source path {path!r} {why}; give a file or folder, or null for the app's own data set")
 
 

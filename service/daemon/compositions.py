@@ -149,7 +149,7 @@ class Compositions:
         for a replacement of the active one; NotStoredError, UnavailableError. Then nothing is changed."""
         document = apart.load(text, self._choices.stages)
         if document.resources:
-            how = "are taken at a start; give them in the start body, or in a file of recompose serve --compositions"
+            how = "can be set only at a start: in its body, or in a file of recompose serve --compositions"
             raise CompositionError([Fault("resources", how)])
         with self._runs.changing(document.app):
             self._spare_those_in_use(document.app, document.compositions)
@@ -196,5 +196,5 @@ class Compositions:
         found = self._specs.compositions(watchdog.desired.spec)
         held = sorted(each for each in in_use if in_use[each] not in found)
         if held:
-            log.warning("compositions in use are kept until the next start", app=name, compositions=held)
+            log.warning("removed or changed compositions in use stay until the next start", app=name, compositions=held)
         watchdog.change(SetCompositions(holding(found, in_use)))

@@ -72,15 +72,15 @@ class NodeBook:
 def _log(before: Known | None, node: Node) -> None:
     where = {"node": node.address, "id": node.id}
     if node.state is NodeState.LOST and before is not None and before.node.state is NodeState.DRAINING:
-        log.info("machine left", **where, reason="it was drained")
+        log.info("machine left the cluster", **where, reason="it was drained")
     elif node.state is NodeState.LOST:
         log.warning("machine lost", **where, consequence="its runners and workers are started on other machines")
     elif node.state is NodeState.SUSPECT:
         log.warning("machine does not answer", **where, consequence="it gets workers only if no other node has room")
     elif node.state is NodeState.DRAINING:
-        log.info("machine drains", **where, consequence="its workers are replaced on other machines")
+        log.info("machine is being drained", **where, consequence="its workers are replaced on other machines")
     elif before is None:
-        log.info("machine joined", **where, cores=node.has.cpus)
+        log.info("machine joined the cluster", **where, cores=node.has.cpus)
     else:
         log.info("machine answers again", **where)
 
@@ -138,7 +138,7 @@ class Demand:
         if wanted != self._told:
             self._request(list(wanted.elements()))
             self._told = wanted
-            log.info("asked Ray for nodes", workers={str(need): count for need, count in wanted.items()})
+            log.info("requested nodes from Ray", workers={str(need): count for need, count in wanted.items()})
 
 
 class Kept:
@@ -215,7 +215,7 @@ class Nodes:
             how = "there is no" if not found else "several nodes are"
             raise NotFoundError(f"{how} node {name!r}; give the address or id of a node; there are {there}")
         if not any(node.is_open for node in living if node.id != found[0].id):
-            raise ConflictError(f"node {name} is the only one that takes workers; add another before draining it")
+            raise ConflictError(f"node {name} is the only one that accepts workers; add another before draining it")
         self._host.drain(found[0].id, asked.deadline_s)
         self._move_runners(asked.deadline_s)
         return next(each for each in self.all() if each.node == found[0].id)

@@ -65,7 +65,7 @@ class TableJob:
         if reason is None:
             told |= _done(self._state_file) | {"up_to": began, "duration_s": round(monotonic() - began_s, 1)}
         else:
-            log.warning("tables of telemetry not updated", reason=reason, failed_in_a_row=self._failed)
+            log.warning("telemetry tables not updated; trying again", reason=reason, failed_in_a_row=self._failed)
         self.status = self.status.model_copy(update=told)
         return float(self._every_s * 2 ** min(self._failed, MOST_DOUBLINGS))
 
@@ -83,7 +83,7 @@ class TableJob:
                 return None
             talk.seek(0)
             lines = [line for line in talk.read().decode(errors="replace").splitlines() if line.strip()]
-            return (lines[-1] if lines else f"it ended with {process.returncode}").removeprefix("Error: ")[:300]
+            return (lines[-1] if lines else f"exit code {process.returncode}").removeprefix("Error: ")[:300]
 
     def _kill(self) -> None:
         process = self._process

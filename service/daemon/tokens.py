@@ -62,7 +62,7 @@ class Tokens:
         except FileNotFoundError:
             return []
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RecomposeError(f"{self._file} is no list of tokens: {error}") from error
+            raise RecomposeError(f"{self._file} is not a list of tokens: {error}") from error
 
     def holder(self, secret: str) -> Token | None:
         """Return the token of a secret; None if there is none, or if the file cannot be read."""
@@ -117,7 +117,7 @@ class Audit:
             with open(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE), "w") as file:
                 file.write(line)
         except OSError as error:
-            log.error("change not in the audit log", who=sender.name, method=method, path=path, error=str(error))
+            log.error("change is missing in the audit log", who=sender.name, method=method, path=path, error=str(error))
 
 
 def _shown(body: bytes) -> dict[str, Any] | None:

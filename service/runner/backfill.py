@@ -46,7 +46,7 @@ class Stages:
             try:
                 items.append((place, read_item(app, row)))
             except Exception as error:  # any exception of an app concerns this row only
-                results[place] = _error(f"{app.name} does not take this row: {why_of(error)}")
+                results[place] = _error(f"{app.name} does not accept this row: {why_of(error)}")
         computed = _computed(calls, app, [value for _, value in items])
         for (place, _), result in zip(items, computed, strict=True):
             results[place] = result

@@ -31,7 +31,7 @@ log = Logger()
 def present_strategy(value: object) -> object:
     """Return the name of the strategy that is meant; log a warning if a former name was given."""
     if value == FORMER:
-        log.warning("strategy was removed", asked=FORMER, runs=DEFAULT, refused_from="0.3")
+        log.warning("strategy was removed, another one runs", asked=FORMER, runs=DEFAULT, refused_from="0.3")
     return present_name(value) if isinstance(value, str) else value
 
 
@@ -55,7 +55,7 @@ class LatencyObjective(Frozen):
     @model_validator(mode="after")
     def _share_is_for_share(self) -> Self:
         if self.share is not None and self.statistic != "share":
-            raise ValueError(f"share = {self.share} goes with statistic 'share' only; set it, or leave share out")
+            raise ValueError(f"share = {self.share} needs statistic 'share'; set it, or leave share out")
         return self
 
     def slo(self) -> Slo:

@@ -124,8 +124,8 @@ class MachineBudgetRequest(Frozen):
         most, unit = (self.cores, "cores") if self.workers is None else (self.workers, "workers")
         floors = sum(each.floor if self.workers is None else ceil(each.floor) for each in self.apps.values())
         if most is not None and floors > most:
-            told = f"the floors are {figure(floors, 6)} {unit} together"
-            raise ValueError(f"{told}; the budget is {figure(most, 6)} {unit}")
+            told = f"the floors add up to {figure(floors, 6)} {unit}"
+            raise ValueError(f"{told}; must be at most the budget, {figure(most, 6)} {unit}")
         return self
 
     def budget(self) -> MachineBudget:
@@ -235,7 +235,7 @@ def _with_a_host(url: str) -> str:
         split = urlsplit(url)
         host, _ = split.hostname, split.port  # the port is read only when it is asked for
     except ValueError as error:
-        raise ValueError(f"{url[:80]!r} is not an address of HTTP: {error}") from error
+        raise ValueError(f"{url[:80]!r} is not an HTTP URL: {error}") from error
     if not host:
         raise ValueError(f"{url[:80]!r} names no host; give an address such as https://hooks.example.com/alerts")
     return url

@@ -121,7 +121,7 @@ class SinkSpec(Frozen):
             return None
         for field, name in (("format", "format"), ("schema_", "schema")):
             if field in self.model_fields_set:
-                return f"{name} goes with sink kind spark only, not with {self.kind}"
+                return f"{name} is accepted with sink kind spark only, not with {self.kind}"
         return SINKS[self.kind].fault(self.options)
 
 

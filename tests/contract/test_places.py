@@ -234,7 +234,7 @@ def test_what_nats_keeps_too_few_of_by_subject_is_counted(nats: ANats, capsys: p
         nats.server.publish("numbers", bodies([number]), subject, max_msgs_per_subject=1)
     source = opened(nats)
     assert read(source, 3)[0] == [0, 2, 5]
-    (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages are gone" in line)
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages were dropped" in line)
     assert "keeps 1 messages a subject" in told
     assert "count=3" in told
     end(source)
@@ -350,7 +350,7 @@ def test_a_key_of_redis_that_is_no_stream_ends_the_run(redis: ARedis) -> None:
         read(opened(redis), 1)
 
 
-@pytest.mark.logs_errors("epoch 2 has taken over run r")
+@pytest.mark.logs_errors("runner 2 has taken over run r")
 def test_a_run_goes_on_where_its_last_runner_was(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.registry.create", lambda *_: Numbers())
     how = {"source": SourceSpec(kind=place.kind, path=place.path), "durability": "exactly-once", "pool": "local"}

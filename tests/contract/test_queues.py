@@ -102,10 +102,10 @@ def test_what_could_not_be_stored_comes_again(place: Place) -> None:
     dies = source_of(place)
 
     def stores_nothing(*_: object) -> None:
-        raise RecomposeError("another epoch has taken over run r")
+        raise RecomposeError("another runner has taken over run r")
 
     dies.by_way_of(stores_nothing)
-    with pytest.raises(RecomposeError, match="another epoch has taken over run r"):
+    with pytest.raises(RecomposeError, match="another runner has taken over run r"):
         dies.read(1, math.inf)
     again = source_of(place)
     assert read(again, 27) == list(range(3, 30))
@@ -287,7 +287,7 @@ def test_what_rabbitmq_refuses_is_told(rabbitmq: RabbitMq) -> None:
     assert "vhost nowhere not found" in refused("rabbitmq", f"amqp://{host}/nowhere?queue=a")
     assert "has no exchange 'nowhere'" in refused_sink("rabbitmq", f"amqp://{host}/?exchange=nowhere&routing_key=a")
     nobody = refused_sink("rabbitmq", f"amqp://{host}/?exchange=amq.direct&routing_key=a")
-    assert nobody == "sink rabbitmq: no queue takes messages with key 'a': NO_ROUTE"
+    assert nobody == "sink rabbitmq: no queue is bound to key 'a': NO_ROUTE"
     rabbitmq.publish("kept", [b"1"], "stream")
     rabbitmq.publish("plain", [b"1"])
     assert "cannot read 'plain': PRECONDITION_FAILED" in refused("rabbitmq", f"amqp://{host}/?stream=plain")
@@ -316,7 +316,7 @@ def test_what_limits_of_a_stream_dropped_before_it_was_read_is_told(rabbitmq: Ra
     feed._next = 3
     with pytest.raises(RecomposeError, match="stream 'a' has dropped 3 to 6, which were not read; start a new run"):
         feed._look_for_gap(7)
-    with pytest.raises(RecomposeError, match="has another stream 'a' now, without 3; start a new run"):
+    with pytest.raises(RecomposeError, match="was created again, without message 3; start a new run"):
         feed._look_for_gap(2)
 
 

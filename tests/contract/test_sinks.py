@@ -96,7 +96,7 @@ def test_who_was_followed_writes_nothing_and_what_comes_again_is_forgotten(place
     old.write(6, numbered(2, 6))
     assert new.begin(3, 3) == 3
     for late in (lambda: old.write(8, numbered(6, 8)), lambda: old.begin(0, 0), lambda: later.begin(9, 9)):
-        with pytest.raises(RecomposeError, match="another epoch has taken over run r; this one may not write any more"):
+        with pytest.raises(RecomposeError, match="another runner has taken over run r; this one may not write any"):
             late()
     again = [] if place.forgets else numbered(3, 6)
     assert place.there() == as_there([*numbered(0, 3), *again])
@@ -183,7 +183,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
             "amqp://me:secret@h/?queue=a&exchange=b",
             "must name one broker and one queue or exchange; give amqp",
         ),
-        ("rabbitmq", "amqp://h/?topic=secret", "has a parameter 'topic'; it takes queue, exchange, routing_key"),
+        ("rabbitmq", "amqp://h/?topic=secret", "has a parameter 'topic'; accepted are queue, exchange, routing_key"),
         ("webhook", "https://.../", "is no URL; give https://HOST/PATH"),
         ("webhook", f"https://{'a' * 64}.org/", "is no URL; give https://HOST/PATH"),
         ("parquet", "s3://KEY:secret@bucket", "needs a folder that renames files atomically"),
@@ -212,7 +212,7 @@ def test_who_is_followed_in_the_middle_of_its_beginning_removes_nothing(tmp_path
         new.write(4, numbered(2, 4))
 
     old._shut_out = and_is_followed  # type: ignore[attr-defined]
-    with pytest.raises(RecomposeError, match="another epoch has taken over run r"):
+    with pytest.raises(RecomposeError, match="another runner has taken over run r"):
         old.begin(2, 2)
     assert place.there() == as_there(numbered(0, 4))
 

@@ -68,7 +68,7 @@ def test_a_killed_backfill_ends_as_the_stream_does(tmp_path: Path, kills: int, i
     found = results(out)
     assert found.total() == ROWS
     assert found == stream_results(tmp_path)
-    assert found[None, "passing does not take this row: n is negative"] == 1
+    assert found[None, "passing does not accept this row: n is negative"] == 1
     assert ": 0 results added" in in_session(*words(tmp_path)).stdout
 
 

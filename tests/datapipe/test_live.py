@@ -123,7 +123,7 @@ def test_a_schema_gives_columns_and_a_row_that_the_app_refuses_is_in_the_table_w
     assert summary.failure is None
     assert [(row["row"], row["label"], row["square"], row["error"]) for row in rows_in(tmp_path / "table")] == [
         (0, "a:0", 9, None),
-        (1, None, None, "passing does not take this row: n is negative"),
+        (1, None, None, "passing does not accept this row: n is negative"),
         (2, "a:2", 25, None),
     ]
 

@@ -79,7 +79,7 @@ def test_a_runner_that_stopped_adds_nothing_to_a_sink(
     old.signal(signal.SIGCONT)
     nothing_late_is_there(old, new, place)
     refusal = old.ask("push", 62)[1]
-    assert "may not write any more" in refusal or "takes no more items" in refusal
+    assert "may not write any more" in refusal or "accepts no more items" in refusal
     assert old.ask("results")[-1:] < [60], "it shows nothing of the other's epoch"
 
 

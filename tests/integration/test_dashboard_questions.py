@@ -301,7 +301,7 @@ def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser,
     assert "segment + extract" in ferret.texts("#fold-workers table")[0]
     assert "210 MiB" in ferret.texts("#fold-workers table")[0]
     ferret.unfold("#fold-log")
-    ferret.sees("runner up", ".log")
+    ferret.sees("runner is up", ".log")
     assert ferret.faults_of_access() == []
 
 

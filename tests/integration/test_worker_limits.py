@@ -90,7 +90,7 @@ def test_a_leaking_app_costs_its_own_worker_and_item_and_no_other_app(daemon: Da
         daemon.apps.stop("synthetic")  # the other has ended by itself, or is about to
     assert [row.value for row in rows if row.error is None] == ["well", "well", "well"]
     assert [row.serial for row in rows if row.error is not None] == [1, 3]
-    told = "it took more than worker_memory_mb or worker_processes allows"
+    told = "it used more than worker_memory_mb or worker_processes allows"
     errors = [row.error for row in rows if row.error]
     closed = "its connection closed"  # all that is known where a process takes long to end, or Linux is before 6.15
     assert all(told in error or closed in error for error in errors), errors

@@ -264,7 +264,7 @@ def test_no_status_in_time_and_a_refusal_that_cannot_be_decoded_are_errors(
     monkeypatch.setattr(webhook, "ANSWER_S", 0.5)
     error, why = OSError, "webhook 127.0.0.1 does not answer: no status within 0.5 s"
     if serve is REFUSING:
-        error, why = RecomposeError, "answers item 0 with 404"
+        error, why = RecomposeError, "answered item 0 with status 404"
     with closing(webhook.Webhook(server(serve), "r", 1)) as sink:
         sink.begin(0, 0)
         with pytest.raises(error, match=why):

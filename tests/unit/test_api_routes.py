@@ -47,10 +47,10 @@ JOINT: dict[str, Any] = {
 def test_a_published_strategy_takes_one_objective(client: TestClient) -> None:
     client.post("/slo", json=JOINT)
     refused = detail(client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}), 422)
-    assert "vogel takes one objective and no budget, not 2 objectives at once; strategy expected-cost does" in refused
+    assert "vogel supports one objective and no budget, not 2 objectives at once; use strategy expected-cost" in refused
     client.post("/slo", json=LATENCY)
     assert client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}).status_code == 200
-    assert "strategy vogel takes one objective" in detail(client.post("/slo", json=JOINT), 422)
+    assert "strategy vogel supports one objective" in detail(client.post("/slo", json=JOINT), 422)
     assert client.get("/slo/synthetic").json()["objectives"] is None
 
 
@@ -246,7 +246,7 @@ def test_what_was_taken_before_a_refusal_is_told(running: TestClient) -> None:
         (LINES, b"1\n{bad}\n", "line 2: the body is not JSON"),
         (LINES, b"1\nNaN\n", "line 2: NaN is not JSON"),
         (LINES, b"\n\n", "the body has no line with an item"),
-        ({"content-type": "application/json"}, b"{}", "with many=true the body is an array"),
+        ({"content-type": "application/json"}, b"{}", "with many=true the body must be an array"),
         ({"content-type": "application/octet-stream"}, b"x", "application/octet-stream is one item"),
     ],
 )

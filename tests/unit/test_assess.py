@@ -156,7 +156,7 @@ def test_published_strategies_take_one_objective() -> None:
     for name, make in STRATEGIES.items():
         check_takes(name, Slo("latency", 400.0))
         if not make().several:
-            with pytest.raises(StrategyError, match=f"strategy {name} takes one objective and no budget, not 2"):
+            with pytest.raises(StrategyError, match=f"strategy {name} supports one objective and no budget, not 2"):
                 check_takes(name, BOTH)
-            with pytest.raises(StrategyError, match="not a budget; strategy expected-cost does"):
+            with pytest.raises(StrategyError, match="not a budget; use strategy expected-cost"):
                 check_takes(name, replace(BOTH, also=()))

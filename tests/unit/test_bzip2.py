@@ -65,9 +65,9 @@ def test_a_folder_is_its_files_in_order(tmp_path: Path) -> None:
     ("data", "sentence"),
     [
         (bz2.compress(TEXT)[:-20], "is cut off"),
-        (b"BZh9" + b"1AY&SY" + b"nonsense" * 20, "is no bzip2 data or is damaged"),
-        (b"plain text", "is no bzip2 data or is damaged"),
-        (bz2.compress(TEXT) + b"trailing", "is followed by 8 bytes of something else"),
+        (b"BZh9" + b"1AY&SY" + b"nonsense" * 20, "is not valid bzip2 data"),
+        (b"plain text", "is not valid bzip2 data"),
+        (bz2.compress(TEXT) + b"trailing", "is followed by 8 bytes that are not bzip2 data"),
     ],
 )
 def test_a_damaged_file_says_what_is_wrong_of_which_stream(tmp_path: Path, data: bytes, sentence: str) -> None:

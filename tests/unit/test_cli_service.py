@@ -92,7 +92,7 @@ def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:
     assert "--rate and --pattern exclude each other" in told(invoke("start", "readings", *both), 2)
     told(invoke("start", "readings", "--source", "push"))
     refused = invoke("push", "readings", input='{"celsius": 1}\n{"celsius": "cold"}\n')
-    assert "item 2 of 2: readings does not take this item" in told(refused, 1)
+    assert "item 2 of 2: readings does not accept this item" in told(refused, 1)
     assert "1 of these 2 items were accepted" in told(refused, 1)
     assert told(invoke("push", "readings", "--value", "7"), 1).endswith("; no items were accepted\n")
     assert "'x' is not JSON" in told(invoke("push", "readings", "--value", "x"), 2)

@@ -120,7 +120,7 @@ def test_without_java_it_works_in_process(photos: Path, tmp_path: Path, monkeypa
         (["ferret", "gone"], "gone' does not exist; give a folder, or the URL of one"),
         (["ferret", "empty"], "empty' has no usable files; give a folder with files that end in .bmp"),
         (["ferret", "photos", "--master", "spark://127.0.0.1:9"], "'spark://127.0.0.1:9' cannot be reached"),
-        (["synthetic", "photos"], "app 'synthetic' has no data set to be made of files"),
+        (["synthetic", "photos"], "app 'synthetic' has no data set that recompose ingest could make"),
         (["ferret", "photos", "--out", "photos"], "has other files in it; give a data set, or a new folder"),
     ],
 )

@@ -269,7 +269,7 @@ def test_old_versions_go(folder: Path, out: Path) -> None:
         (folder / "0.txt").write_text(f"{number}")
         make(recipe, out)
     assert sorted(path.name for path in (out / "versions").iterdir()) == ["3", "4", "5"]
-    with pytest.raises(RecomposeError, match="holds no data set"):
+    with pytest.raises(RecomposeError, match="contains no data set"):
         counting(out).version(1)
 
 
@@ -286,7 +286,7 @@ def test_one_writer_at_a_time(folder: Path, out: Path) -> None:
 def test_a_damaged_table_is_refused_and_left_as_it_is_or_made_anew(recipe: Lines, folder: Path, out: Path) -> None:
     (folder / "0.txt").write_text("changed")
     (out / "versions/1/files.parquet").write_bytes(b"no Parquet")
-    with pytest.raises(Unusable, match="cannot be continued"):
+    with pytest.raises(Unusable, match="cannot be updated"):
         make(recipe, out)
     assert len(index(out)) == 80
     keep(recipe, folder, out)

@@ -31,7 +31,7 @@ from service.schemas.spec import RunSpec, SourceSpec
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
-pytestmark = pytest.mark.logs_errors("epoch 2 has taken over run r")
+pytestmark = pytest.mark.logs_errors("runner 2 has taken over run r")
 
 
 class Sums(App):
@@ -131,10 +131,10 @@ def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: 
     second = start(2)
     Sums.go_on.set()
     assert [row.value for row in results(second, 6)] == totals(6)
-    with pytest.raises(RecomposeError, match=r"epoch 1 may not write any more|takes no more items"):
+    with pytest.raises(RecomposeError, match=r"runner 1 may not write any more|accepts no more items"):
         _ = first.ask(PushMany((6,))).serial
     assert first.wait(PATIENCE_S)
-    assert "epoch 2 has taken over run r" in str(first.ask(ReadStatus()).health.failure)
+    assert "runner 2 has taken over run r" in str(first.ask(ReadStatus()).health.failure)
     assert len(first.ask(ReadResults(None, 1000))) == 3, "what it did after the other began is seen by nobody"
 
 
@@ -337,7 +337,7 @@ def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(journ
         threads.submit(writer.close)
         while not writer._closing:
             pass
-        with pytest.raises(RecomposeError, match="the app is stopping and takes no more items"):
+        with pytest.raises(RecomposeError, match="the app is stopping and accepts no more items"):
             writer.push((2,), [2])
         writer.submit(Commit(Checkpoint(2, 0, 0, {}), {}))
         go_on.set()

@@ -63,10 +63,10 @@ def test_what_goes_without_saying() -> None:
     [
         ("Dyn(rr)", "unknown scheduler 'rr' of Dyn; there are qst, lp, et, ct, kanban"),
         ("Dyn*0", "workers is 0; it must be at least 1 and at most 1,000"),
-        ("Dyn-Seq", "expected Seq or Par at position 0 of the notation, found 'Dyn-Seq'; Dyn stands alone"),
+        ("Dyn-Seq", "expected Seq or Par at position 0 of the notation, found 'Dyn-Seq'; Dyn must be the only group"),
         ("Dyn*2(ct, slice_s)", "'slice_s' is no setting of Dyn; write name=value, as in Dyn*4(ct, slice_s=0.002)"),
         ("Dyn*2(ct, slice_s=1, window_s=1, slice_s=2)", "Dyn: slice_s is given 2 times; give it once"),
-        ("Dyn(window_s=1)", "Dyn: scheduler lp has no setting 'window_s'; it takes slice_s, least_waiting"),
+        ("Dyn(window_s=1)", "Dyn: scheduler lp has no setting 'window_s'; it has slice_s, least_waiting"),
     ],
 )
 def test_what_is_none_is_refused(text: str, refused: str) -> None:
@@ -100,10 +100,10 @@ def test_and_in_a_file_beside_it() -> None:
     assert document.compositions == (parse("Dyn*4(ct, slice_s=0.002, window_s=0.5)", STAGES, name="free"),)
     assert load(dump("a", document.compositions), {"a": STAGES}).compositions == document.compositions
     for notation, settings, refused in (
-        ("Seq-Seq-Seq", "{slice_s: 1}", "are those of the scheduler of a notation such as Dyn*4(ct); bound workers"),
+        ("Seq-Seq-Seq", "{slice_s: 1}", "are accepted with a notation such as Dyn*4(ct) only"),
         ("Dyn*4", "[1]", "must be a mapping with slice_s, least_waiting, not a list"),
         ("Dyn*4", "{slice_s: long}", "slice_s = 'long', must be a number"),
-        ("Dyn*4", "{1: 2}", "scheduler lp has no setting 1; it takes slice_s, least_waiting"),
+        ("Dyn*4", "{1: 2}", "scheduler lp has no setting 1; it has slice_s, least_waiting"),
     ):
         with pytest.raises(CompositionError, match=re.escape(f"compositions[0].settings: {refused}")):
             load(text % (notation, settings), {"a": STAGES})

@@ -144,13 +144,13 @@ def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
         ("Seq(f1,f1)-Seq-Seq-Seq", "stage 'segment' is repeated"),
         ("Seq-Seq-Seq", "stage 'rank' is missing"),
         ("Seq(f2)-Seq(f1)-Seq(f3)-Seq(f4)", "stage 'segment' is in the wrong order after 'extract'; ferret has"),
-        ("Seq-Seq-Seq-Seq-Par", "Par at position 16 has no stage left to take; ferret has"),
+        ("Seq-Seq-Seq-Seq-Par", "no stage is left for Par at position 16; ferret has"),
         ("Seq()-Seq-Seq-Seq", "the group has no stage"),
         ("Par*0-Seq-Seq-Seq", "replicas is 0; it must be at least 1"),
         ("Par*-2-Seq-Seq-Seq", "replicas is -2; it must be at least 1"),
         ("Par*2000000-Seq-Seq-Seq", "replicas is 2000000; it must be at least 1 and at most 1,000"),
         (f"Par*{'9' * 5000}-Seq-Seq-Seq", "the number of replicas at position 4 has 5000 digits"),
-        ("Seq*2-Seq-Seq-Seq", "Seq has 1 worker and takes no number at position 4; write Par*N"),
+        ("Seq*2-Seq-Seq-Seq", "Seq has 1 worker and accepts no number at position 4; write Par*N"),
         ("", "expected Seq or Par at position 0 of the notation, found the end"),
         ("Seq-Foo", "expected Seq or Par at position 4 of the notation, found 'Foo'"),
         ("Seq(f1", "expected '-' and the next group, or the end at position 3 of the notation, found '(f1'"),
@@ -167,9 +167,9 @@ def test_what_is_no_composition_is_refused_with_one_sentence(text: str, sentence
 def test_a_partitioned_stage_may_be_replicated_up_to_its_partitions_if_it_begins_its_group() -> None:
     stages = (Stage("a"), Stage("by", StageKind.PARTITIONED, partitions=3), Stage("c"))
     assert parse("Seq-Par*3(by,c)", stages).groups[1] == Group(("by", "c"), Pattern.PAR, 3)
-    with pytest.raises(CompositionError, match="replicas is 4; stage 'by' has 3 partitions, and so many at most"):
+    with pytest.raises(CompositionError, match="replicas is 4; must be at most 3, as stage 'by' has 3 partitions"):
         parse("Seq-Par*4-Seq", stages)
-    with pytest.raises(CompositionError, match="stage 'one' has 1 partition, and so many at most"):
+    with pytest.raises(CompositionError, match="must be at most 1, as stage 'one' has 1 partition"):
         parse("Par*2", (Stage("one", StageKind.PARTITIONED, partitions=1),))
     with pytest.raises(CompositionError, match="stage 'by' is partitioned and not the first of its Par group; begin"):
         parse("Par(a,by)-Seq", stages)

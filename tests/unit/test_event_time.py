@@ -186,7 +186,7 @@ def sums(kind: Tumbling | Sliding | Sessions, lateness: float = 0) -> Windowing:
         (lambda: Sessions(float("nan")), "gap = nan; must be a number above 0"),
         (lambda: Clock(behind=-1), "behind = -1; must be a number, 0 or more"),
         (lambda: Clock(every=0), "every = 0; must be a number above 0"),
-        (lambda: Windowing(Sessions(1), add), "two sessions may become one; give merge="),
+        (lambda: Windowing(Sessions(1), add), "two sessions can become one; give merge="),
         (lambda: Windowing(Tumbling(1), add, lateness=-1), "lateness = -1; must be a number, 0 or more"),
         (lambda: Windowing(Tumbling(1), add, lateness="3"), "lateness = '3'; must be a number, 0 or more"),  # type: ignore[arg-type]
         (lambda: Windowing("day", add), "kind = 'day'; must be Tumbling, Sliding or Sessions"),  # type: ignore[arg-type]
@@ -228,10 +228,10 @@ def test_windows_of_fractions_have_their_events_and_leave_no_gap(kind: Sliding) 
 def test_what_is_no_time_is_a_sentence_and_is_in_no_window(time: Any) -> None:
     for kind in (Tumbling(0.5), Sliding(2.0, 1.0), Sessions(5)):
         before: Slots = sums(kind).put((), 1, 1, -END)[1]
-        with pytest.raises(RecomposeError, match=r"^the time .* cannot be placed; it must be a number, finite"):
+        with pytest.raises(RecomposeError, match=r"^the time .* belongs to no window; it must be a finite number"):
             sums(kind).put(before, time, 1, 1)
     if time != END:
-        with pytest.raises(RecomposeError, match="cannot be placed"):
+        with pytest.raises(RecomposeError, match="belongs to no window"):
             Clock(every=0.5).seen(Reading(5, 0), time)
 
 

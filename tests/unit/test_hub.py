@@ -69,7 +69,7 @@ def test_a_stranger_is_not_let_in_nor_the_same_worker_twice(either_hub: Hub, for
     invitation = either_hub.invite("w1")
     error = join(either_hub, "w1", replace(invitation, **forge))
     assert isinstance(error, ConnectionError)
-    assert "did not let worker" in str(error)
+    assert "refused the connection of worker" in str(error)
     assert either_hub.poll(0.0) == []
     channel = join(either_hub, "w1", invitation)
     assert isinstance(join(either_hub, "w1", invitation), ConnectionError)
@@ -101,7 +101,7 @@ def test_the_unix_socket_is_for_this_user_alone_and_leaves_no_trace() -> None:
 
 def test_where_the_unix_socket_is_out_of_reach_a_worker_comes_by_the_network_or_says_so(unix_hub: Hub) -> None:
     away = replace(unix_hub.invite("w1"), unix_path="/nowhere/items")
-    with pytest.raises(ConnectionError, match="/nowhere/items cannot be reached and offers no network address"):
+    with pytest.raises(ConnectionError, match="/nowhere/items cannot be reached and has no network address"):
         connect(away)
     unix_hub.open_network("127.0.0.1")
     channel = join(unix_hub, "w2", replace(unix_hub.invite("w2"), unix_path="/nowhere/items"))
@@ -209,7 +209,7 @@ def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_
     next_of(hub)
     relay.end()
     channel._broken.poll(PATIENCE_S * 1000)
-    with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
+    with pytest.raises(ConnectionError, match="the ZeroMQ connection to the runner broke"):
         channel.send(Message(Kind.DONE, 1))
     channel.close()
     assert next_of(hub) == [("w1", None)]
@@ -349,7 +349,7 @@ def test_a_worker_with_its_own_invitation_cannot_pass_for_another(hub: Hub) -> N
 def test_a_challenge_of_another_length_is_not_answered(unix_hub: Hub) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(packed(Message(Kind.HELLO, payload=[b"routing id"])))
-    with pytest.raises(ConnectionError, match="did not let worker"):
+    with pytest.raises(ConnectionError, match="refused the connection of worker"):
         StreamChannel(ours, unix_hub.invite("w1"))
     assert theirs.recv(1) == b""
     theirs.close()

@@ -71,7 +71,7 @@ def test_what_is_none_is_refused_before_anything_runs(pattern: str, why: str, fo
 def test_without_folders_of_apps_the_sentence_says_what_to_give() -> None:
     with pytest.raises(RecomposeError, match=r"none was given \(--apps FOLDER\)"):
         rate_of(InputSpec(pattern="custom:mine:sawtooth"), [])
-    with pytest.raises(RecomposeError, match="is looked up in the folders of apps"):
+    with pytest.raises(RecomposeError, match="are in the folders of apps"):
         from_spec(RateSpec(pattern="custom:mine:sawtooth"))
 
 

@@ -77,9 +77,9 @@ def test_who_was_followed_writes_nothing_any_more(path: Path) -> None:
     old = Journal(path, "r", 1)
     old.store(None, [Pushed(0, ("before",))])
     new = Journal(path, "r", 2)
-    with pytest.raises(Fenced, match="epoch 2 has taken over run r; epoch 1 may not write any more"):
+    with pytest.raises(Fenced, match="runner 2 has taken over run r; runner 1 may not write any more"):
         old.store(Commit(Checkpoint(1)), [Pushed(1, ("after",))])
-    with pytest.raises(Fenced, match="epoch 2 has taken over"):
+    with pytest.raises(Fenced, match="runner 2 has taken over"):
         Journal(path, "r", 1)
     new.store(None, [Pushed(1, ("mine",))])
     assert Journal(path, "r", 3).found.undelivered == ["before", "mine"]

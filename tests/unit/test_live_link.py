@@ -55,7 +55,7 @@ def table(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "done").read_text().splitlines()]
 
 
-UNLUCKY = {"error": "doubler does not take this row: 13 is unlucky"}
+UNLUCKY = {"error": "doubler does not accept this row: 13 is unlucky"}
 WANTED = [UNLUCKY if n == 13 else {"value": 2 * n} for n in range(40)]
 
 

@@ -71,7 +71,7 @@ def test_tokens_and_bodies_stay_out(capsys: pytest.CaptureFixture[str]) -> None:
             client.post("/slo", json={"app": "pr1vate"}, headers=headers)
     state.close()
     written = capsys.readouterr().err
-    assert "runner up" in written
+    assert "runner is up" in written
     assert not any(secret in written for secret in ("s3cret", "wr0ng", "pr1vate"))
 
 

@@ -246,7 +246,7 @@ def test_a_trial_that_a_request_overtakes_is_no_trial_any_more() -> None:
 def test_the_unknown_cannot_be_pinned_and_a_composition_goes_with_pinned_only() -> None:
     with pytest.raises(ManagerError, match="unknown composition 'narrow'; there are one, wide, wider"):
         manager().set_mode(Mode.PINNED, "narrow")
-    with pytest.raises(ManagerError, match="mode auto takes no composition"):
+    with pytest.raises(ManagerError, match="mode auto accepts no composition"):
         manager().set_mode(Mode.AUTO, "wide")
 
 

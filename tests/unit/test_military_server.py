@@ -183,7 +183,7 @@ def test_what_is_no_tuple_is_refused_with_a_sentence(change: Any, why: str) -> N
 
 @pytest.mark.parametrize("wrong", [b"", sent(GOOD) + b"x", np.zeros(154, np.uint8)])
 def test_what_is_no_record_is_refused_with_a_sentence(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="a tuple is 154 bytes"):
+    with pytest.raises(ValueError, match="a tuple has 154 bytes"):
         APP.from_binary(wrong)
 
 
@@ -196,5 +196,5 @@ def test_a_record_that_is_off_the_map_fails_in_the_first_stage() -> None:
 def test_options_that_do_not_fit_are_refused() -> None:
     with pytest.raises(registry.AppRefused, match="widest = 2 is below narrowest = 5"):
         registry.create("military_server", {"narrowest": 5, "widest": 2})
-    with pytest.raises(Exception, match="takes no path"):
+    with pytest.raises(Exception, match="accepts no path"):
         APP.items(registry.Path("x"))

@@ -127,7 +127,7 @@ def test_a_node_is_drained_by_its_address_or_id_but_not_the_last_one(client: Tes
     assert client.post("/nodes/n2/drain").json()["state"] == "draining"
     assert [each["state"] for each in client.get("/nodes").json()] == ["up", "draining", "draining"]
     last = detail(client.post("/nodes/n0/drain"), 409)
-    assert last == "node n0 is the only one that takes workers; add another before draining it"
+    assert last == "node n0 is the only one that accepts workers; add another before draining it"
     unknown = detail(client.post("/nodes/n9/drain"), 404)
     assert unknown.startswith("there is no node 'n9'; give the address or id of a node; there are 10.0.0.1, 10.0.0.2")
     assert client.post("/nodes/n0/drain", json={"deadline_s": -1}).status_code == 422
@@ -318,7 +318,7 @@ def test_resources_that_are_none_are_refused_at_the_door(client: TestClient) -> 
     refused = client.post("/apps/synthetic/start", json={"resources": {"f9": {"gpus": 1}}})
     assert "f9 is not a stage of this app; the stages are f1, f2, f3" in detail(refused, 422)
     document = "app: synthetic\nresources: {f1: {gpus: 1}}\n"
-    assert "are taken at a start" in detail(client.post("/compositions", content=document, headers=YAML), 422)
+    assert "can be set only at a start" in detail(client.post("/compositions", content=document, headers=YAML), 422)
 
 
 def test_status_says_which_group_has_workers_on_which_node() -> None:

@@ -137,7 +137,7 @@ def test_the_watch_ends_a_process_with_a_sentence() -> None:
     done = said(f"{hold}\nkept = b'x' * 108_000_000\ntime.sleep(30)")
     assert done.returncode == 76
     assert "worker w1 (pid " in done.stderr
-    assert "MB of memory, and worker_memory_mb is 100" in done.stderr
+    assert "MB of memory, but worker_memory_mb is 100" in done.stderr
 
 
 def test_freed_memory_goes_back_although_some_behind_it_is_in_use() -> None:

@@ -85,12 +85,12 @@ def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_i
 
 
 def test_a_sink_that_never_will_take_anything_fails_the_run(sink: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse = RecomposeError("another epoch has taken over run r")
+    refuse = RecomposeError("another runner has taken over run r")
     monkeypatch.setattr(sink, "begin", MagicMock(side_effect=refuse))
     way = SinkWriter(sink, 0, lambda: None)
     way.start()
     assert sink.closed.wait(PATIENCE_S)
-    assert way.failed == "another epoch has taken over run r"
+    assert way.failed == "another runner has taken over run r"
 
 
 @pytest.mark.logs_errors("results could not be written to the sink")

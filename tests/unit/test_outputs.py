@@ -164,7 +164,7 @@ def test_a_record_that_does_not_fit_is_taken_back_and_the_file_stays_failed(tmp_
         file.close()
     assert (tmp_path / "x").read_text() == "".join(f"{turn:09d}\n" for turn in range(4))
     assert told == [told[0]] * 4, "from the sixth on"
-    assert "the first 40 bytes are whole" in told[0]
+    assert "the first 40 bytes are intact" in told[0]
 
 
 def test_appending_goes_on_after_what_is_there(tmp_path: Path) -> None:

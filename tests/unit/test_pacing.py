@@ -222,7 +222,7 @@ def test_from_spec_reads_a_trace_file(tmp_path):
     [
         ({"rate_per_s": 0}, "rate_per_s = 0: must be above 0 and finite"),
         ({"rate_per_s": 1, "pattern": "wave"}, "both rate_per_s = 1 and pattern = 'wave'"),
-        ({"max_per_s": 5}, "an input without a pattern takes no max_per_s"),
+        ({"max_per_s": 5}, "an input without a pattern does not accept max_per_s"),
         ({"pattern": "wavy"}, "unknown input pattern 'wavy'; known patterns are wave, binary"),
         ({"pattern": "wave", "period_s": 5}, "'wave' needs min_per_s, max_per_s as well"),
         ({"pattern": "wave", **RANGE, "min_per_s": 12.0}, "min_per_s = 12, max_per_s = 12: must be 0 <= min_per_s <"),
@@ -261,7 +261,7 @@ def test_trace_line_that_is_neither_form_is_named(tmp_path, line):
 
 
 def test_trace_needs_a_length():
-    with pytest.raises(RecomposeError, match="arrivals at two different times"):
+    with pytest.raises(RecomposeError, match="arrivals at two or more different times"):
         Trace((3.0, 3.0), period_s=5.0)
 
 

@@ -206,8 +206,8 @@ def test_a_source_or_a_sink_that_raises_ends_the_run_with_its_reason() -> None:
     [
         ({"slo": "throughput<=5/s"}, "a throughput is ≥ its target, not <="),
         ({"slo": "p95<=fast"}, "'fast' is not a number with a unit"),
-        ({"rat": 5}, r"run takes no 'rat' \(did you mean 'rate'\?\)"),
-        ({"colour": 5}, "run takes no 'colour'; it takes source, slo, sink, rate, items"),
+        ({"rat": 5}, r"run has no argument 'rat' \(did you mean 'rate'\?\)"),
+        ({"colour": 5}, "run has no argument 'colour'; accepted are source, slo, sink, rate, items"),
         ({"rate": -1}, "^rate = -1: must be greater than 0"),
         ({"batch": 0}, r"^batch = 0: must be \"auto\""),
         ({"source": 5}, "source = 5: must be text such as replay:FILE, a path, or an iterable"),

@@ -146,7 +146,7 @@ def test_a_machine_that_is_lost_is_a_line_at_warning() -> None:
     (lost,) = (line for line in logs if line["log_level"] == "warning")
     assert (lost["event"], lost["node"]) == ("machine lost", "10.0.0.2")
     assert "other machines" in lost["consequence"]
-    assert [line["event"] for line in logs] == ["machine lost", "machine drains", "machine left"]
+    assert [line["event"] for line in logs] == ["machine lost", "machine is being drained", "machine left the cluster"]
     assert [(each.node.id, each.node.state) for each in known] == [("n1", NodeState.UP), ("n2", NodeState.LOST)]
     book.note(Cluster((near,)), 4000.0)
     assert [each.node.id for each in book.note(Cluster((near,)), 4001.0)] == ["n1"], "forgotten after an hour"

@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 PATIENCE_S = 30.0
 Begin = Callable[..., Runner]
 DEEP = "[" * 2000 + "]" * 2000
-pytestmark = pytest.mark.logs_errors("epoch 2 has taken over run r")
+pytestmark = pytest.mark.logs_errors("runner 2 has taken over run r")
 
 
 class Whole(App):
@@ -108,13 +108,13 @@ def test_what_was_pushed_is_stored_as_it_came(start: Begin, app: type[App], out:
 @pytest.mark.parametrize(
     ("app", "lines", "errors"),
     [
-        (Whole, ["1", DEEP, "2"], ["recursion", "whole does not take this message (a.jsonl before "]),
+        (Whole, ["1", DEEP, "2"], ["recursion", "whole does not accept this message (a.jsonl before "]),
         (Whole, ["1", "nonsense", "2"], ["Expecting value"]),
         (Gets, ['{"x":1}', "[]", '{"x":2}'], ["AttributeError: 'list' object has no attribute 'get'"]),
         (
             Typed,
             ['{"celsius":"1"}', '{"kelvin":1}', '{"celsius":2}'],
-            ["does not take this message (a.jsonl before ", "celsius: Field required"],
+            ["does not accept this message (a.jsonl before ", "celsius: Field required"],
         ),
     ],
     ids=["nested", "no JSON", "AttributeError", "not of its type"],
@@ -139,7 +139,7 @@ def test_a_message_that_the_app_refuses_is_a_dead_letter_and_the_stream_goes_on(
 def test_items_and_results_that_do_not_fit_their_types_are_refused_with_the_fields(start: Begin):
     Whole.hold.set()
     runner = start(Typed)
-    with pytest.raises(RecomposeError, match="whole does not take this item: celsius: Input should be a valid number"):
+    with pytest.raises(RecomposeError, match="whole does not accept this item: celsius: Input should be a valid"):
         _ = runner.ask(PushMany(({"celsius": "warm"},))).serial
     for celsius in ("2", 0, 3):
         runner.ask(PushMany(({"celsius": celsius},)))
@@ -172,7 +172,7 @@ def test_what_cannot_be_stored_is_refused(start: Begin):
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        (np.eye(2), "whole does not take this item: an array of shape (2, 2) is no picture"),
+        (np.eye(2), "whole does not accept this item: an array of shape (2, 2) is no picture"),
         (b"7", "whole turns this item into a generator, which cannot be sent to a worker ("),
     ],
 )
@@ -193,7 +193,7 @@ def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: B
     rows = results(second, 5)
     assert [row.value for row in rows if row.error is None] == [[1, 1], [2, 2], [3, 4], [4, 5]]
     why = "three is none any more (item 2, which an earlier runner accepted)"
-    assert rows[2].error == f"whole does not take this item: {why}"
+    assert rows[2].error == f"whole does not accept this item: {why}"
 
 
 def test_a_queue_is_told_of_each_message_once_it_is_stored_as_it_came():

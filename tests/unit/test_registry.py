@@ -108,7 +108,7 @@ def test_files_without_apps_and_hidden_ones_are_no_fault(folder):
 
 def test_missing_folder_is_told(tmp_path):
     faults = scan([tmp_path / "gone"]).faults
-    assert any("no such folder; --apps takes folders" in str(fault) for fault in faults)
+    assert any("no such folder; --apps accepts folders" in str(fault) for fault in faults)
 
 
 def test_unknown_app_names_a_users_own_and_counts_the_bundled_ones(folder):
@@ -223,7 +223,7 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
         ({"two": generating}, "stage 'two' keeps a state and is a generator"),
         ({"stages": (Stage("two", StageKind.STATEFUL, ordered=False),)}, "stateful and has ordered = False; results"),
         ({**KEYED, "stages": (keyed(ordered=False),)}, "is partitioned and has ordered = False; results of a stage"),
-        ({"stages": (Stage("one", ordered=False),)}, "is stateless and has ordered = False; its items may pass"),
+        ({"stages": (Stage("one", ordered=False),)}, "is stateless and has ordered = False; its items are processed"),
         ({"stages": (Stage("one", "stateless"),)}, "stage 'one' has kind = 'stateless'; must be StageKind.STATELESS"),
         ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns, but is not a batch stage"),
         ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),

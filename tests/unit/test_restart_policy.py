@@ -119,7 +119,7 @@ def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None
     limits.note(45.0)
     ((worker, why),) = limits.late(54.9)
     assert (worker, limits.next_s) == ("w2", 50.0)
-    assert "Ray began no process for a worker in 50 s" in why
+    assert "Ray started no process for a worker in 50 s" in why
     limits.forget("w2")
     ((worker, why),) = limits.late(55.0)
     assert worker == "w1"

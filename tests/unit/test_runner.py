@@ -292,7 +292,7 @@ class Loop:
 def test_a_request_that_is_not_served_in_time_says_so_and_is_never_carried_out() -> None:
     mailbox, seen = Mailbox(), []
     mailbox.open(Answers(PushMany.by(lambda request: seen.append(request.values[0]) or 0)), lambda: None)
-    with pytest.raises(TimeoutError, match=r"the loop did not answer PushMany within 0\.01 s"):
+    with pytest.raises(TimeoutError, match=r"the runner did not answer PushMany within 0\.01 s"):
         mailbox.ask(PushMany(("late",)), 0.01)
     mailbox.serve()
     assert seen == []

@@ -96,8 +96,8 @@ def test_parse(text: str, slo: Slo) -> None:
         ("share30=1s", "share 0.3 must be in"),
         ("share9.9.9=1s", "not a percentage"),
         ("share95=3/s", "unit"),
-        ("latency=input_rate", "target 'input_rate' is for throughput; a latency takes milliseconds"),
-        ("latency=fastest", "target 'fastest' is for throughput; a latency takes milliseconds"),
+        ("latency=input_rate", "target 'input_rate' is for throughput; latency needs milliseconds"),
+        ("latency=fastest", "target 'fastest' is for throughput; latency needs milliseconds"),
     ],
 )
 def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
@@ -116,7 +116,7 @@ def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
         (Slo("latency", 400, math.nan), "threshold", "threshold nan must be in [0, 1]"),
         (Slo("latency", 400, 0.2, "p42"), "statistic", "'p42' is unknown; accepted are mean, p50, p95, p99 and share"),  # type: ignore[arg-type]
         (Slo("throughput", 10, 0.2, "p95"), "statistic", "statistic 'p95' is for latency"),
-        (Slo("latency", 250.0, statistic="p95", share=0.9), "share", "is for statistic 'share'"),
+        (Slo("latency", 250.0, statistic="p95", share=0.9), "share", "needs statistic 'share'"),
     ],
 )
 def test_validation_names_the_field_and_what_would_do(slo: Slo, path: str, sentence: str) -> None:

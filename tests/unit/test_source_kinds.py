@@ -54,7 +54,7 @@ def test_a_field_of_another_kind_is_refused_by_name(kind: str) -> None:
         said = SourceSpec.model_validate({"kind": kind, **needed, field: value}).fault
         of_options = "kinds replay, spark, folder, redis, kafka, nats, mqtt and rabbitmq"
         owners = of_options if field == "options" else "kind spark"
-        assert said == f"{field} goes with source {owners} only, not with {kind}"
+        assert said == f"{field} is accepted with source {owners} only, not with {kind}"
 
 
 @pytest.mark.parametrize("kind", [each for each in KINDS.values() if not each.driven], ids=lambda each: each.name)
@@ -94,10 +94,10 @@ def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None
     [
         ("folder", "/nowhere", {}, "source path '/nowhere' is not a folder; give a folder with .jsonl"),
         ("redis", "redis://:secret@h:1/0", {}, "names no stream; give redis://HOST:PORT/0"),
-        ("nats", "nats://h:4222/a?subject=secret", {}, "has a parameter 'subject'; it takes none"),
+        ("nats", "nats://h:4222/a?subject=secret", {}, "has a parameter 'subject'; none is accepted"),
         ("kafka", "kafka://me:secret@h:9092/a", {}, "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.user"),
         ("mqtt", "mqtt://me:secret@h", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
-        ("mqtt", "mqtt://h/a?token=secret", {}, "has a parameter 'token'; it takes none"),
+        ("mqtt", "mqtt://h/a?token=secret", {}, "has a parameter 'token'; none is accepted"),
         ("mqtt", "mqtt://h/a", {"qos": 2}, "has no option 'qos'; it has client_id, session_s, prefetch"),
         ("mqtt", "mqtt://h/a", {"client_id": ""}, "option client_id of source mqtt is ''; give a name"),
         ("mqtt", "mqtt://h/a", {"session_s": 0.5}, "is 0.5; give a whole number from 1 to 4,294,967,295"),
@@ -107,7 +107,7 @@ def test_a_place_that_is_only_checked_leaves_nothing_to_close(kind: str) -> None
             {},
             "one broker and one queue or exchange; give amqp://HOST:5672/VHOST?queue",
         ),
-        ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; it takes queue, stream"),
+        ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; accepted are queue, stream"),
         ("rabbitmq", "amqp://h/?queue=a", {"on_gap": "end"}, "no option 'on_gap' for a queue; it has prefetch"),
         ("rabbitmq", "amqp://h/?queue=a", {"prefetch": True}, "is True; give a whole number from 1 to 65,535"),
         ("rabbitmq", "amqp://h/?stream=a", {"on_gap": "wait"}, "is 'wait'; give end or go-on"),

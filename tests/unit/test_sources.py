@@ -114,7 +114,7 @@ def test_a_replay_goes_on_over_and_over_until_it_is_closed():
         (Numbers, "replay", "/no/such", "source path '/no/such' does not exist; give a file or folder of app"),
         (Numbers, "replay", os.devnull, "source path '/dev/null' has no items"),
         (Bare, "replay", None, "app 'bare' has no data set of its own; start it with source push"),
-        (Numbers, "push", "/tmp", "source push takes no path, but '/tmp' was given"),
+        (Numbers, "push", "/tmp", "source push accepts no path"),
         (Numbers, "tape", None, "known kinds are replay, video, push, folder, redis, kafka, nats, mqtt and rabbitmq"),
     ],
 )
@@ -131,7 +131,7 @@ def test_push_keeps_order_and_arrival_and_gives_serials_until_it_is_closed():
     assert [source.put(value) for value in "abc"] == [0, 1, 2]
     source.close()
     assert list(source) == [Arrival(100.0, "a", 100.0), Arrival(101.0, "b", 101.0), Arrival(102.0, "c", 102.0)]
-    with pytest.raises(SourceClosed, match="takes no more items"):
+    with pytest.raises(SourceClosed, match="accepts no more items"):
         source.put("d")
 
 

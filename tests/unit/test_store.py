@@ -214,5 +214,5 @@ def test_a_backup_overwrites_nothing_needs_a_state_and_is_complete(state: Path, 
     assert copied(state, tmp_path / "without", telemetry=False) == 1
     assert not (tmp_path / "without" / "telemetry").exists()
     (state / "journals" / "ferret" / "s.journal").write_bytes(b"no database, but long enough to be read as one" * 99)
-    with pytest.raises(RecomposeError, match=r"copy is no complete backup: file is not a database"):
+    with pytest.raises(RecomposeError, match=r"copy is not a complete backup: file is not a database"):
         copied(state, tmp_path / "copy")

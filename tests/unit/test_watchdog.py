@@ -195,7 +195,7 @@ def test_a_silent_runner_is_replaced_when_its_lease_is_over_and_not_before(how: 
     assert why in str(bench.watchdog.condition.deaths.reason)
 
 
-@pytest.mark.logs_errors("turn failed")
+@pytest.mark.logs_errors("periodic work failed")
 def test_a_watch_goes_on_after_a_turn_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ticker, "AFTER_ERROR_S", 0.0)
     turn = Mock(side_effect=[OSError("no more open files"), ValueError("a bug"), None])

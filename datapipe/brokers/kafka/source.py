@@ -67,7 +67,7 @@ class KafkaFeed:
             elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
                 raise RecomposeError(f"kafka no longer has the next messages: {message.error().str()}; start a new run")
             elif message.error().fatal():
-                raise RecomposeError(f"kafka: {message.error().str()}")
+                raise RecomposeError(f"kafka reports a fatal error: {message.error().str()}")
             elif not found:
                 raise OSError(f"kafka does not answer: {message.error().str()}")
         return found
@@ -78,7 +78,7 @@ class KafkaFeed:
                 places = [self._place(int(partition), offset) for partition, offset in positions.items()]
                 self._consumer.commit(offsets=places, asynchronous=True)
             except self._kafka.KafkaException as error:
-                raise OSError(f"kafka did not store the offsets of what is done: {error}") from error
+                raise OSError(f"kafka did not store the offsets of processed messages: {error}") from error
 
     def close(self) -> None:
         self._consumer.close()
@@ -88,7 +88,7 @@ class KafkaFeed:
         try:
             topic = self._consumer.list_topics(self._topic, timeout=ANSWER_S).topics[self._topic]
             if topic.error is not None:
-                raise OSError(f"kafka does not have topic {self._topic!r} now: {topic.error.str()}")
+                raise OSError(f"kafka has no topic {self._topic!r} at present: {topic.error.str()}")
             new, begin = sorted(set(topic.partitions) - self._assigned), self._kafka.OFFSET_BEGINNING
             if new:
                 places = [self._place(each, self._positions.get(str(each), begin)) for each in new]

@@ -39,7 +39,7 @@ def address_of(url: str, who: str) -> Address:
         raise RecomposeError(f"the path of {who} names no broker and topic; give {form}")
     if parts.query:
         name = parts.query.partition("=")[0]
-        raise RecomposeError(f"the path of {who} has a parameter {name!r}; it takes none")
+        raise RecomposeError(f"the path of {who} has a parameter {name!r}; none is accepted")
     user, password = (None if each is None else unquote(each) for each in (parts.username, parts.password))
     return Address(parts.hostname, parts.port or PORTS[parts.scheme], user, password, parts.scheme == "mqtts", topic)
 
@@ -88,7 +88,7 @@ class Line:
         try:
             self.client.connect(*where, clean_start=session.kept_s == 0, properties=asked)
         except OSError as error:
-            raise OSError(f"{self._who} does not reach {self._address.host}: {error}") from error
+            raise OSError(f"{self._who} cannot connect to {self._address.host}: {error}") from error
         self.wait(lambda: self._is_up)
 
     def wait(self, what: Callable[[], object]) -> None:

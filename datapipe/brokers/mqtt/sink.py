@@ -116,6 +116,6 @@ class MqttSink:
 
     def _published(self, _: Any, __: Any, packet: int, reason: Any, ___: Any) -> None:
         if reason.is_failure:
-            self._refused = self._refused or self._line.fault(f"topic {self._topic!r} is refused", reason)
+            self._refused = self._refused or self._line.fault(f"the broker refuses topic {self._topic!r}", reason)
         elif self._refused is None and (row := self._under_way.pop(packet, None)) is not None:
             self._sent.add(row)

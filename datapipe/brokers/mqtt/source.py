@@ -41,7 +41,7 @@ class MqttBox:
         self._prefetch = whole(WHO, options, "prefetch", PREFETCH, MOST_PREFETCH)
         self._client_id = options.get("client_id", f"recompose-{app}")
         if not isinstance(self._client_id, str) or not self._client_id:
-            raise RecomposeError(f"option client_id of {WHO} is {self._client_id!r}; give a name of its own")
+            raise RecomposeError(f"option client_id of {WHO} is {self._client_id!r}; give a name that is unique")
         self._topic, self._line = address.topic, Line(address, WHO)
         self._came: deque[Letter] = deque()
         self._connections = 0
@@ -72,9 +72,9 @@ class MqttBox:
         self._line.wait(lambda: self._granted is not None)
         granted: Any = self._granted
         if granted.is_failure:
-            raise self._line.fault(f"topic {self._topic!r} is refused", granted)
+            raise self._line.fault(f"the broker refuses topic {self._topic!r}", granted)
         if granted.value == 0:
-            log.warning("the broker acknowledges nothing: messages in flight may be lost", source="mqtt")
+            log.warning("the broker grants QoS 0 only: messages in flight may be lost", source="mqtt")
 
     def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
         until_s = time.monotonic() + wait_s

@@ -89,7 +89,7 @@ class NatsFeed:
         try:
             return self._loop.run(question)
         except self._nats.js.errors.NotFoundError as error:
-            raise OSError(f"nats does not have stream {self._stream!r}, or its reader, now") from error
+            raise OSError(f"nats has no stream {self._stream!r}, or no consumer of it, at present") from error
         except self._nats.errors.Error as error:
             kind = RecomposeError if isinstance(error, self._nats.errors.AuthorizationError) else OSError
             raise kind(f"nats does not answer: {error}") from error
@@ -142,8 +142,8 @@ class NatsFeed:
                 missing += number - self._next
             self._next = number + 1
         if missing and self._per_subject > 0 and self._subject is None:
-            kept = f"stream {self._stream!r} keeps {self._per_subject} messages a subject, and has dropped others"
-            log.warning("messages are gone", source="nats", what=kept, count=missing, before=self._next)
+            kept = f"stream {self._stream!r} keeps {self._per_subject} messages per subject, and has dropped others"
+            log.warning("messages were dropped", source="nats", what=kept, count=missing, before=self._next)
 
     def _look_for_gap(self, first: int) -> None:
         """Check for a gap before ``first``, the oldest message kept. Raises: RecomposeError if unread ones are gone."""
@@ -151,7 +151,7 @@ class NatsFeed:
             return
         gone = f"stream {self._stream!r} has dropped {self._next} to {first - 1}, which were not read"
         if self._subject is None and not self._goes_on:
-            raise RecomposeError(f"nats no longer has the next messages: {gone}; start a new run, or with on_gap go-on")
+            raise RecomposeError(f"nats no longer has the next messages: {gone}; start a new run, or set on_gap=go-on")
         log.warning("messages were dropped before they were read", source="nats", what=gone, subject=self._subject)
         self._next = first
 
@@ -175,5 +175,5 @@ def _address(url: str) -> tuple[str, str]:
         raise RecomposeError(f"{without_user(url)!r} names no server and stream; give {FORM}")
     if parts.query:
         name = parts.query.partition("=")[0]
-        raise RecomposeError(f"the path of source nats has a parameter {name!r}; it takes none")
+        raise RecomposeError(f"the path of source nats has a parameter {name!r}; none is accepted")
     return parts._replace(path="").geturl(), stream

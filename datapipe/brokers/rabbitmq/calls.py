@@ -41,7 +41,7 @@ def address_of(url: str, who: str, ways: tuple[tuple[str, ...], ...], form: str)
     named = {name: values[0] for name, values in found.items() if len(values) == 1}
     if strange := sorted(name for name in found if not any(name in way for way in ways)):
         takes = ", ".join(dict.fromkeys(name for way in ways for name in way))
-        raise RecomposeError(f"the path of {who} has a parameter {strange[0]!r}; it takes {takes}")
+        raise RecomposeError(f"the path of {who} has a parameter {strange[0]!r}; accepted are {takes}")
     if parts.scheme not in SCHEMES or not parts.hostname or set(named) not in [set(way) for way in ways]:
         raise RecomposeError(f"the path of {who} must name one broker and one queue or exchange; give {form}")
     parameters = pika.URLParameters(urlunsplit(parts._replace(query="")))

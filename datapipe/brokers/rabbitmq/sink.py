@@ -165,7 +165,7 @@ class RabbitSink:
         self._connection.ioloop.stop()
 
     def _returned(self, _: Any, method: Any, __: Any, ___: Any) -> None:
-        self._gone(_, RecomposeError(f"{WHO}: no queue takes messages with key {self._key!r}: {method.reply_text}"))
+        self._gone(_, RecomposeError(f"{WHO}: no queue is bound to key {self._key!r}: {method.reply_text}"))
 
     def _confirmed(self, frame: Any) -> None:
         """Take a confirmation of one message, or of all up to it."""

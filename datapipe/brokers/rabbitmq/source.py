@@ -99,7 +99,7 @@ class Consuming:
             question()
         except self._errors.ChannelClosedByBroker as error:
             if error.reply_code == NOT_FOUND:
-                raise OSError(f"rabbitmq does not have {self._name!r} now: {error.reply_text}") from error
+                raise OSError(f"rabbitmq has no {self._name!r} at present: {error.reply_text}") from error
             raise fault(WHO, error) from error
         except (self._errors.AMQPError, OSError) as error:
             raise fault(WHO, error) from error
@@ -197,10 +197,10 @@ class StreamFeed:
         if self._next is None or offset == self._next:
             return
         if offset < self._next:
-            now = f"rabbitmq has another stream {self._name!r} now, without {self._next}"
+            now = f"stream {self._name!r} of rabbitmq was created again, without message {self._next}"
             raise RecomposeError(f"{now}; start a new run")
         gone = f"stream {self._name!r} has dropped {self._next} to {offset - 1}, which were not read"
         if not self._goes_on:
-            cure = "start a new run, or with on_gap go-on"
+            cure = "start a new run, or set on_gap=go-on"
             raise RecomposeError(f"rabbitmq no longer has the next messages: {gone}; {cure}")
         log.warning("messages were dropped before they were read", source="rabbitmq", what=gone)

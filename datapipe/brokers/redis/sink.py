@@ -67,7 +67,7 @@ class RedisSink:
             raise RecomposeError(f"the path of {WHO} names no stream; give {FORM}")
         if len(asked) > 1:
             strange = next(name for name in asked if name != "stream")
-            raise RecomposeError(f"the path of sink redis has a parameter {strange!r}; it takes stream only")
+            raise RecomposeError(f"the path of sink redis has a parameter {strange!r}; only stream is accepted")
         redis = library("redis", WHO, "the package redis", "redis")
         self._errors: Any = redis.exceptions
         self._client: Any = redis.Redis.from_url(urlunsplit(parts._replace(query="")), socket_timeout=5)

@@ -64,7 +64,7 @@ class RedisFeed:
             raise RecomposeError(f"{without_user(url)!r} names no stream; give {FORM}")
         if asked:
             strange = next(iter(asked))
-            raise RecomposeError(f"the path of source redis has a parameter {strange!r}; it takes stream only")
+            raise RecomposeError(f"the path of source redis has a parameter {strange!r}; only stream is accepted")
         check_options(WHO, options, ("trim", "on_gap"))
         self._trim, self._goes_on = options.get("trim") is True, goes_on(WHO, options)
         redis = library("redis", WHO, "the package redis", "redis")
@@ -140,9 +140,9 @@ class RedisFeed:
             place.count = None
         if missing <= 0:
             return
-        what = f"stream {stream!r} has dropped {missing:,} entries behind {_shown(place.last)}, which were not read"
+        what = f"stream {stream!r} has dropped {missing:,} entries after {_shown(place.last)}, which were not read"
         if not deleted and not self._goes_on:
-            raise RecomposeError(f"redis no longer has the next entries: {what}; start a new run, or with on_gap go-on")
+            raise RecomposeError(f"redis no longer has the next entries: {what}; start a new run, or set on_gap=go-on")
         log.warning("entries were removed before they were read", source="redis", what=what, count=missing)
 
 

@@ -53,7 +53,7 @@ BUILD_S = 600.0
 LEAST_CPUS = 0.0001
 """The smallest number of CPUs that Ray counts."""
 _TOO_SLOW = {
-    False: f"was not begun by Ray within {BEGIN_S:g} s; the cluster may lack resources, or be busy",
+    False: f"was not started by Ray within {BEGIN_S:g} s; the cluster may lack resources, or be busy",
     True: f"was not built within {BUILD_S:g} s",
 }
 _LOOK_S = 1.0

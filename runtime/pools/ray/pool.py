@@ -136,10 +136,10 @@ class StartLimits:
         limit_s = self._limit_s
         if worker in self._begun:
             return f"a worker was not ready {limit_s:g} s after its process began; its setup may take longer"
-        return f"Ray began no process for a worker in {BEGIN_TIMES * limit_s:g} s; the cluster may lack resources"
+        return f"Ray started no process for a worker in {BEGIN_TIMES * limit_s:g} s; the cluster may lack resources"
 
 
-TOLD = {f"exit code {OVER_LIMIT}": "it took more than worker_memory_mb or worker_processes allows"}
+TOLD = {f"exit code {OVER_LIMIT}": "it used more than worker_memory_mb or worker_processes allows"}
 
 
 @dataclass(slots=True)

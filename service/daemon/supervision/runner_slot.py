@@ -94,7 +94,7 @@ class LocalHost(Host):
         return Cluster((Node("local", Amounts(available_cores()), address="local"),), "local")
 
     def drain(self, node: str, deadline_s: float) -> None:
-        raise ConflictError("workers are threads of this process; there is no other node")
+        raise ConflictError("a local service has no other node: its workers are its threads")
 
 
 AT_ONCE = 4
@@ -224,7 +224,7 @@ class RunnerSlot:
             pull()
             return self.ask(ReadStatus())
         except Exception as error:
-            log.warning("runner did not hand over by itself", name=self._name, error=str(error))
+            log.warning("items not handed over by the runner are processed again", name=self._name, error=str(error))
             return None
 
     def clear(self, *, with_workers: bool = False) -> None:

@@ -34,7 +34,7 @@ class Ticker:
         try:
             return turn()
         except Exception:
-            log.exception("turn failed", thread=self._name, consequence=f"the next one follows in {AFTER_ERROR_S:g} s")
+            log.exception("periodic work failed", thread=self._name, consequence=f"repeated in {AFTER_ERROR_S:g} s")
             return AFTER_ERROR_S
 
     def end(self) -> None:

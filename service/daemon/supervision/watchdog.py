@@ -126,7 +126,7 @@ class Watchdog:
             why, timeout_s = move
             last = self._slot.hand_over(timeout_s, self.history.pull_all)
             self.remembered = replace(self.remembered, status=last or self.remembered.status)
-            log.info("runner moves", app=self.app, reason=why, **_where(self.remembered.status))
+            log.info("runner moves to another node", app=self.app, reason=why, **_where(self.remembered.status))
             self._happened(policy.Moved(self._clock(), why))
             return
         try:
@@ -241,7 +241,7 @@ class Watchdog:
             self._slot.ask(how, how.timeout_s + patience_s)
         except Exception as error:
             rest_s = END_S
-            log.warning("runner did not stop by itself", app=self.app, error=str(error))
+            log.warning("runner did not stop by itself and is killed", app=self.app, error=str(error))
         if not self._stopped.wait(rest_s):
             self._slot.clear()
             self._stopped.wait(ANSWER_S)
@@ -251,7 +251,7 @@ class Watchdog:
             self._slot.ask(how, how.timeout_s + patience_s)
             self._retire()
         except Exception as error:  # a runner that cannot stop by itself is killed
-            log.warning("runner did not stop by itself", app=self.app, error=str(error))
+            log.warning("runner did not stop by itself and is killed", app=self.app, error=str(error))
         else:  # logged like items given up: when the daemon ends, nobody can ask any more
             if (status := self.remembered.status) is not None and status.health.failure:
                 log.error("run failed", app=status.app, reason=status.health.failure)
@@ -298,7 +298,7 @@ def _tell(app: str, before: Condition, condition: Condition, status: Status | No
         case Up(), Up():
             return
         case _, Up():
-            log.info("runner up", app=app, attempt=deaths.in_a_row)
+            log.info("runner is up", app=app, attempt=deaths.in_a_row)
         case _, Starting() if deaths.restarts > before.deaths.restarts:
             known = {**_where(status), "reason": deaths.reason, "attempt": deaths.in_a_row}
             log.warning("runner died", app=app, **known, consequence="another runner is started")

@@ -52,7 +52,7 @@ class GroupWriter:
         ticket = _Ticket(values, items)
         with self._changed:
             if self._over:
-                raise RecomposeError(self.failed or "the app is stopping and takes no more items")
+                raise RecomposeError(self.failed or "the app is stopping and accepts no more items")
             self._tickets.append(ticket)
             self._begin()
         return ticket.first.result()

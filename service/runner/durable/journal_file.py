@@ -110,7 +110,7 @@ class JournalFile:
         self.db.close()
 
     def _fenced(self, epoch: int) -> Fenced:
-        return Fenced(f"epoch {epoch} has taken over run {self._run}; epoch {self._epoch} may not write any more")
+        return Fenced(f"runner {epoch} has taken over run {self._run}; runner {self._epoch} may not write any more")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -51,7 +51,7 @@ class Patient:
         if not self._told:
             self._told = True
             Logger().warning(
-                "the run is blocked: its sink or the app takes no results; it continues when they do",
+                "the run is blocked: its sink or reader accepts no results; it continues when one does",
                 without_answer_s=self._answer_s,
             )
 
@@ -100,7 +100,7 @@ class Mailbox:
         except TimeoutError:
             if not future.cancel():
                 raise
-        raise TimeoutError(f"the loop did not answer {type(request).__name__} within {figure(timeout_s, 6)} s")
+        raise TimeoutError(f"the runner did not answer {type(request).__name__} within {figure(timeout_s, 6)} s")
 
     def serve(self) -> None:
         """Answer the queued requests."""

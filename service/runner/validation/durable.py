@@ -29,10 +29,10 @@ def durability_fault(spec: RunSpec) -> str | None:
     if spec.durable.durability == "none":
         return None
     if not spec.source.of.durable:
-        return f"durability {spec.durable.durability!r} does not go with source {spec.source.kind!r}: {WHY}"
+        return f"durability {spec.durable.durability!r} does not work with source {spec.source.kind!r}: {WHY}"
     if spec.sink is not None and spec.sink.kind == "spark":
         why = "which keeps its own checkpoint; all other sinks do"
-        return f"durability {spec.durable.durability!r} does not go with sink {spec.sink.kind!r}, {why}"
+        return f"durability {spec.durable.durability!r} does not work with sink {spec.sink.kind!r}, {why}"
     return None
 
 
@@ -44,7 +44,7 @@ def open_durable(spec: RunSpec, source: Source) -> GroupWriter | None:
     if (fault := durability_fault(spec)) is not None:
         raise RecomposeError(fault)
     if not isinstance(source, Push | Positioned | Inbox):
-        raise RecomposeError(f"durability {durable.durability!r} does not go with source {spec.source.kind!r}: {WHY}")
+        raise RecomposeError(f"durability {durable.durability!r} does not work with source {spec.source.kind!r}: {WHY}")
     if durable.journals is None or origin.run is None:
         raise RecomposeError(f"durability {durable.durability!r} needs the service, which has a folder for journals")
     journal = open_journal(durable.journals, spec.app, origin.run, origin.epoch, sync=durable.journal_sync)
@@ -96,7 +96,7 @@ def _retire(path: Path) -> None:
     debt = Debt(path, path.stem, fault=damage) if damage else debt_in(path, whole=True)
     if debt is not None:
         counts = {"items": debt.items, "results": debt.results}
-        log.warning("an earlier journal is kept", path=str(path), **counts, error=debt.fault)
+        log.warning("journal of an earlier run kept for recovery", path=str(path), **counts, error=debt.fault)
         return
     for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         each.unlink(missing_ok=True)
@@ -140,7 +140,7 @@ class PushDoor:
             binary = isinstance(value, bytes | np.ndarray)
             item = self._app.from_binary(value) if binary else read_item(self._app, value)
         except Exception as error:  # any exception of an app concerns this item only
-            raise RecomposeError(f"{self._app.name} does not take this item: {why_of(error)}") from error
+            raise RecomposeError(f"{self._app.name} does not accept this item: {why_of(error)}") from error
         if item is not value:
             self._check_is_fit(item)
         return item
