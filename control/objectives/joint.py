@@ -65,7 +65,7 @@ class Joint(Objective):
     ) -> Verdict:
         verdicts = [each.judge(latency, throughput_per_s, input_rate_per_s) for each in self.members]
         status = _worst(verdict.status for verdict in verdicts)
-        reason = " and ".join(verdict.reason for verdict in verdicts if verdict.status is status)
+        reason = ", and ".join(verdict.reason for verdict in verdicts if verdict.status is status)
         slacks = [verdict.slack for verdict in verdicts if verdict.slack is not None]
         slack = min(slacks) if len(slacks) == len(verdicts) else None
         return Verdict(status, reason, verdicts[0].value, verdicts[0].bound, slack)
@@ -79,7 +79,7 @@ class Joint(Objective):
         ]
         verdicts = [ruling.meets for ruling in rulings]
         meets = False if False in verdicts else None if None in verdicts else True
-        reason = " and ".join(ruling.reason for ruling in rulings)
+        reason = ", and ".join(ruling.reason for ruling in rulings)
         return Ruling(_worst(ruling.status for ruling in rulings), meets, reason)
 
     def overrun(self, snapshot: Snapshot) -> str | None:

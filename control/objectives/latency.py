@@ -14,7 +14,7 @@ from profiler.snapshot import Snapshot
 class Latency(Single):
     """A bound on a statistic of the time from arrival to delivery over the window, in milliseconds."""
 
-    wording: ClassVar[Wording] = Wording("ms", "is at most", "is above")
+    wording: ClassVar[Wording] = Wording("ms", "within", "above")
 
     @property
     def spoilt_by_late_items(self) -> bool:

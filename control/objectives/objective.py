@@ -13,7 +13,7 @@ from profiler.snapshot import LatencyStats, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The words of a judgement, such as ``latency 480 ms is at most 480 ms``."""
+    """The words of a judgement, such as ``latency is 470 ms, within the objective of 480 ms``."""
 
     unit: str
     met: str
@@ -161,4 +161,4 @@ class Single(Objective):
         wording = self.wording
         verb = wording.met if status is SloStatus.MET else wording.missed
         reached, asked = apart(value, bound)
-        return f"{self.slo.measured} {reached} {wording.unit} {verb} {asked} {wording.unit}"
+        return f"{self.slo.measured} is {reached} {wording.unit}, {verb} the objective of {asked} {wording.unit}"

@@ -17,7 +17,7 @@ _HORIZON_S = 2.0
 class Throughput(Single):
     """A bound on the items delivered per second; the target is a number or the input rate."""
 
-    wording: ClassVar[Wording] = Wording("items/s", "is at least", "is below")
+    wording: ClassVar[Wording] = Wording("items/s", "meeting", "below")
 
     @property
     def spoilt_by_late_items(self) -> bool:

@@ -309,16 +309,16 @@ class _Plans:
 
 
 def _change(situation: Situation, wanted: Composition, choice: Choice) -> str:
-    """Return a text about the change to ``wanted``: resize or switch, why, and the number of workers to start."""
+    """Return a text about the change to ``wanted``: resize or switch, and why."""
     resize = situation.transition_to(wanted) is TransitionKind.RESIZE
-    way, missing = "resizing in place" if resize else "switching", wanted.workers - situation.snapshot.workers_alive
-    starts = "" if missing <= 0 else f" and starts {_workers(missing)} more"
-    return f"{way} from {situation.active.name} to {wanted.name}, which {_why(choice)}{starts}"
+    way = "resizing in place" if resize else "switching"
+    return f"{way} from {situation.active.name} to {wanted.name}, which {_why(choice)}"
 
 
 def _why(choice: Choice) -> str:
     cheapest = all(choice.chosen.total <= each.total for each in choice.others)
-    why = "has the lowest expected cost" if cheapest else "is the cheapest with as many workers as were needed recently"
+    usual = "has the lowest expected cost of workers, late items and changes"
+    why = usual if cheapest else "is the cheapest with as many workers as were needed recently"
     return "handles most of the load" if choice.hopeless else why
 
 

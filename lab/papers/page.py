@@ -20,9 +20,9 @@ from lab.papers.vogel import patterns as vogel
 HEAD = """# The papers
 
 This page compares our results with the figures of the papers. `recompose experiment --all` writes the page and computes
-the verdicts. *Yes* means that our figure is within the stated tolerance, or in the stated order in every run. *Trend
-only* means that the amount differs, or one part of several. The commands below a table repeat it. For a table without
-commands, run the [experiments](experiments.md) named after its figures.
+the verdicts. *Yes* means that our figure is within the stated tolerance, or that all our runs have the stated order.
+*Trend only* means that the amount differs, or one part of several. The commands below a table repeat it. For a table
+without commands, run the [experiments](experiments.md) named after its figures.
 """
 
 

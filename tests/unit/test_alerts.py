@@ -172,7 +172,7 @@ def test_stored_rules_that_cannot_be_read_do_not_keep_the_service_from_its_start
 def test_what_could_not_be_read_back_is_not_stored(disk: DaemonStore) -> None:
     alerts = fake_daemon(disk).alerts
     alerts.set(asked := AlertsRequest.model_validate(RULES))
-    with pytest.raises(BadValueError, match="cannot be stored"):
+    with pytest.raises(BadValueError, match="is not stored"):
         alerts.set(AlertsRequest.model_construct(rules=[], webhook="http://["))
     assert alerts.in_force().rules == fake_daemon(disk).alerts.in_force().rules == asked.rules
 

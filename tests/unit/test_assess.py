@@ -101,16 +101,19 @@ SHORT = replace(WELL, throughput_per_s=6.0, queued=20, queued_change_per_s=4.0)
 def test_it_is_met_when_all_is_met_and_the_reason_is_of_what_is_missed() -> None:
     verdicts = [JOINT.judge(seen.latency, seen.throughput_per_s, seen.input_rate_per_s) for seen in (WELL, LATE, SHORT)]
     assert [verdict.status for verdict in verdicts] == [SloStatus.MET, SloStatus.VIOLATED, SloStatus.VIOLATED]
-    assert verdicts[0].reason == "p95 latency 60 ms is at most 120 ms and throughput 10 items/s is at least 8 items/s"
-    assert verdicts[1].reason == "p95 latency 300 ms is above 120 ms"
-    assert verdicts[2].reason == "throughput 6 items/s is below 8 items/s"
+    met = (
+        "p95 latency is 60 ms, within the objective of 120 ms, and throughput is 10 items/s, meeting the objective of 8"
+    )
+    assert verdicts[0].reason == f"{met} items/s"
+    assert verdicts[1].reason == "p95 latency is 300 ms, above the objective of 120 ms"
+    assert verdicts[2].reason == "throughput is 6 items/s, below the objective of 8 items/s"
     assert JOINT.judge(None, 10.0, 10.0).status is SloStatus.UNKNOWN
 
 
 def test_a_miss_is_the_compositions_doing_if_it_is_for_one_of_them() -> None:
     assert JOINT.whose_doing(SHORT, "", 30.0).meets is False
     assert JOINT.whose_doing(replace(SHORT, queued=0), "", 30.0).meets is True, "nothing waits: it follows the input"
-    assert JOINT.whose_doing(LATE, "", 30.0).reason == "p95 latency 300 ms is above 120 ms"
+    assert JOINT.whose_doing(LATE, "", 30.0).reason == "p95 latency is 300 ms, above the objective of 120 ms"
 
 
 def test_what_is_shown_is_the_first_and_what_batching_holds_to_the_strictest_latency() -> None:

@@ -30,19 +30,34 @@ def judge(slo: Slo, **changes: Any) -> Verdict:
 @pytest.mark.parametrize(
     ("slo", "changes", "status", "reason"),
     [
-        (LATENCY, {"latency": latency(480)}, "met", "latency 480 ms is at most 480 ms"),
-        (LATENCY, {"latency": latency(481)}, "violated", "latency 481 ms is above 480 ms"),
-        (Slo("latency", 400, 0.0), {"latency": latency(401)}, "violated", "latency 401 ms is above 400 ms"),
-        (Slo("latency", 400, 0.2, "p95"), {"latency": latency(100, 2100)}, "violated", "p95 latency 2100 ms is above"),
+        (LATENCY, {"latency": latency(480)}, "met", "latency is 480 ms, within the objective of 480 ms"),
+        (LATENCY, {"latency": latency(481)}, "violated", "latency is 481 ms, above the objective of 480 ms"),
+        (
+            Slo("latency", 400, 0.0),
+            {"latency": latency(401)},
+            "violated",
+            "latency is 401 ms, above the objective of 400 ms",
+        ),
+        (Slo("latency", 400, 0.2, "p95"), {"latency": latency(100, 2100)}, "violated", "p95 latency is 2100 ms, above"),
         (LATENCY, {"latency": None}, "unknown", "no latency measured yet"),
-        (THROUGHPUT, {"throughput_per_s": 8.0}, "met", "throughput 8 items/s is at least 8 items/s"),
-        (THROUGHPUT, {"throughput_per_s": 7.9}, "violated", "throughput 7.9 items/s is below 8 items/s"),
+        (THROUGHPUT, {"throughput_per_s": 8.0}, "met", "throughput is 8 items/s, meeting the objective of 8 items/s"),
+        (
+            THROUGHPUT,
+            {"throughput_per_s": 7.9},
+            "violated",
+            "throughput is 7.9 items/s, below the objective of 8 items/s",
+        ),
         (THROUGHPUT, {"throughput_per_s": None}, "unknown", "no throughput measured yet"),
-        (FOLLOW, {"throughput_per_s": 9.9}, "met", "is at least 8 items/s"),
-        (FOLLOW, {"input_rate_per_s": 20.0}, "violated", "throughput 9.9 items/s is below 16 items/s"),
+        (FOLLOW, {"throughput_per_s": 9.9}, "met", "meeting the objective of 8 items/s"),
+        (
+            FOLLOW,
+            {"input_rate_per_s": 20.0},
+            "violated",
+            "throughput is 9.9 items/s, below the objective of 16 items/s",
+        ),
         (FOLLOW, {"input_rate_per_s": None}, "unknown", "the input rate is not known yet"),
-        (FOLLOW, {"input_rate_per_s": 0.0, "throughput_per_s": 0.0}, "met", "is at least 0 items/s"),
-        (THROUGHPUT, {"throughput_per_s": 0.0}, "violated", "throughput 0 items/s is below 8"),
+        (FOLLOW, {"input_rate_per_s": 0.0, "throughput_per_s": 0.0}, "met", "meeting the objective of 0 items/s"),
+        (THROUGHPUT, {"throughput_per_s": 0.0}, "violated", "throughput is 0 items/s, below the objective of 8"),
     ],
 )
 def test_judgement(slo: Slo, changes: dict[str, Any], status: str, reason: str) -> None:
@@ -160,7 +175,7 @@ def test_a_share_tolerates_nothing_beyond_its_target() -> None:
     assert few.judge(latency, None, None).status is SloStatus.MET
     verdict = many.judge(latency, None, None)
     assert verdict.status is SloStatus.VIOLATED
-    assert "latency of 98 % of the items 260 ms is above 250 ms" in verdict.reason
+    assert "latency of 98 % of the items is 260 ms, above the objective of 250 ms" in verdict.reason
 
 
 def test_any_quantile_of_what_was_measured_is_known() -> None:

@@ -40,7 +40,7 @@ REASONS: Mapping[str, str] = {
 """Reasons for findings that differ, by a part of their name."""
 MEASURED = (
     Finding(
-        "section 5.1: throughput of the app on a GPU, bundles of 115 over single items",
+        "section 5.1: speed-up of the app on a GPU by bundles of 115 items",
         "25 times, mostly the same with larger bundles (RTX 3090)",
         "72 times; bundles of 1,000: 304 times (H200, without Recompose)",
         "trend only",
@@ -140,7 +140,7 @@ def _fixed_sizes(found: Mapping[str, Any]) -> Iterator[Finding]:
     ten_more = (latencies[100] - latencies[10]) / 9
     gain, beyond = rates[115] / rates[1], max(rates.values()) / rates[115]
     yield _held(
-        "figure 5.1: throughput of bundles of 115 over single items",
+        "figure 5.1: speed-up by bundles of 115 items",
         "25 times; larger bundles gain little; ten more items take 1 ms longer",
         f"{gain:.1f} times; larger bundles gain {beyond - 1:.0%}; ten more items take {ten_more:.2f} ms longer",
         [abs(gain / 25 - 1) <= TIMES, beyond < 1.1, 0.5 < ten_more < 2],

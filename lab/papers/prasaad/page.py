@@ -195,7 +195,8 @@ def _asking(figure: Figure) -> Finding:
     kept, behind = fits(price)
     prices = ", ".join(f"{each:.0%}" for each in figure.seen("ask"))
     return Finding(
-        "figure 8a: LP over CT, other costs of a question", "LP is below CT only on queries 2 to 4",
+        "figure 8a: throughput of LP over CT, if a worker's question for work costs more",
+        "LP is below CT only on queries 2 to 4",
         f"queries 2 to 4: {_told({query: over(price)[query] for query in MANY})}",
         "trend only" if behind and kept == 2 else "not reproduced",
         f"a question costs {price:.0%} of an input's work; this fits best of {prices}", COMMAND,
@@ -300,7 +301,11 @@ def _sending_on_queries(figure: Figure) -> Finding:
 def _on_threads(folder: Path) -> Iterator[Finding]:
     """Judge figures 9, 12 and 13 with threads that contend, with a table for each Python."""
     statements = {
-        9.0: ("hybrid", "partitioned", "with skewed keys, partitioned drops and hybrid does not"),
+        9.0: (
+            "hybrid",
+            "partitioned",
+            "with skewed keys, the throughput of partitioned queues drops, and that of hybrid queues does not",
+        ),
         12.0: ("non-blocking", "lock", "non-blocking scales better"),
         13.0: ("non-blocking", "lock", "non-blocking scales better"),
     }
