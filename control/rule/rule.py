@@ -87,7 +87,7 @@ class Rule:
         """Return the choice for the next turns; None if there are too few timings of the stages."""
         if self.stream.known < _ENOUGH:
             return None
-        self._start.began_s = min(self._start.began_s, self._at_s)
+        self._start.begin(self._at_s, now.start_s + max(goal.bound_s for goal in now.goals))
         if max(goal.most_per_s for goal in now.goals) < self.stream.rate_per_s:  # no goal counts a backlog then
             now = replace(now, backlog=0.0)
         futures = self._futures(now)
@@ -187,8 +187,8 @@ class Rule:
         return best is not None
 
     def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
-        """Return the wanted plan. If it would release workers, return the most expensive plan that was wanted recently
-        or, while the stream is calm, was the best in the long run."""
+        """Return the wanted plan. If it would release workers, return the cheapest plan with as many as were wanted
+        recently or, while the stream is calm, are best in the long run; at most as many as there are."""
         _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
@@ -199,10 +199,9 @@ class Rule:
             return wanted
         of_late = [costs for _, costs in (*self._wanted, *self._calm)]
         kept = [found.get(costs.plan, costs) for costs in of_late if self._allowed(costs.plan, found, now)]
-        most = max(kept, key=lambda costs: worker_cost(self._stages, costs.plan), default=wanted)
-        if most.plan.grouping != now.active.grouping and worker_cost(self._stages, most.plan) >= here:
-            return found.get(now.active, wanted)
-        return most
+        least = min(here, max(worker_cost(self._stages, costs.plan) for costs in kept or [wanted]))
+        enough = [each for each in (*found.values(), *kept) if worker_cost(self._stages, each.plan) >= least]
+        return min(enough, key=lambda costs: costs.total)
 
     @staticmethod
     def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
@@ -217,10 +216,16 @@ class _Start:
     most_s: float
     began_s: float = math.inf
     """Time of the first choice."""
+    settled_s: float = 0.0
+    """Time after the first choice in which its workers start and the items that arrive then are due."""
     over: bool = False
 
+    def begin(self, at_s: float, settled_s: float) -> None:
+        if math.isinf(self.began_s):
+            self.began_s, self.settled_s = at_s, min(settled_s, self.most_s)
+
     def is_over(self, seen: Seen, goals: Sequence[Goal]) -> bool:
-        if seen.at_s >= self.began_s and not self.over:
+        if seen.at_s >= self.began_s + self.settled_s and not self.over:
             few = all(late <= (1 - goal.share) * seen.delivered for late, goal in zip(seen.late, goals, strict=True))
             self.over = (few and seen.delivered > 0) or seen.at_s - self.began_s > self.most_s
         return self.over
