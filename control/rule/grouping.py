@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Grouping = tuple[tuple[int, ...], ...]
-
-
 MOST = 1000
 """Largest number of replicas of any group."""
 

@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -188,25 +189,23 @@ class Rule:
 
     def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
         """Return the wanted plan. If it would release workers, return the cheapest plan with as many as were wanted
-        recently or, while the stream is calm, are best in the long run; at most as many as there are."""
+        recently or, while the stream is calm, are best in the long run."""
         _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
         elif not self._calm or self._at_s - self._calm[-1][0] >= _LOOKED_S:
             _note(self._calm, self._at_s, self._in_the_long_run(now), self._settings.calm_after_s + now.start_s)
-        here = worker_cost(self._stages, now.active)
-        if worker_cost(self._stages, wanted.plan) >= here:
+        cost = partial(worker_cost, self._stages)
+        if cost(wanted.plan) >= (here := cost(now.active)):
             return wanted
-        of_late = [costs for _, costs in (*self._wanted, *self._calm)]
-        kept = [found.get(costs.plan, costs) for costs in of_late if self._allowed(costs.plan, found, now)]
-        least = min(here, max(worker_cost(self._stages, costs.plan) for costs in kept or [wanted]))
-        enough = [each for each in (*found.values(), *kept) if worker_cost(self._stages, each.plan) >= least]
-        return min(enough, key=lambda costs: costs.total)
-
-    @staticmethod
-    def _allowed(plan: Plan, found: Mapping[Plan, Costs], now: Now) -> bool:
-        """Return True if a recently wanted plan is still allowed: the worker limit or listed plans may have changed."""
-        return plan.workers <= now.most_workers and (now.listed is None or plan in found)
+        allowed = [  # since then the limit of workers or the list may have changed
+            found.get(costs.plan, costs)
+            for _, costs in (*self._wanted, *self._calm)
+            if costs.plan.workers <= now.most_workers and (now.listed is None or costs.plan in found)
+        ]
+        least = min(here, max((cost(each.plan) for each in allowed), default=0.0))
+        enough = [each for each in (*found.values(), *allowed) if cost(each.plan) >= least]
+        return min(enough, key=lambda costs: costs.total, default=wanted)
 
 
 @dataclass(slots=True)
@@ -221,8 +220,7 @@ class _Start:
     over: bool = False
 
     def begin(self, at_s: float, settled_s: float) -> None:
-        if math.isinf(self.began_s):
-            self.began_s, self.settled_s = at_s, min(settled_s, self.most_s)
+        self.began_s, self.settled_s = min(self.began_s, at_s), min(settled_s, self.most_s)
 
     def is_over(self, seen: Seen, goals: Sequence[Goal]) -> bool:
         if seen.at_s >= self.began_s + self.settled_s and not self.over:
