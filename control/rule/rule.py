@@ -188,8 +188,8 @@ class Rule:
         return best is not None
 
     def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
-        """Return the wanted plan. If it would release workers, return the cheapest plan with as many as were wanted
-        recently or, while the stream is calm, are best in the long run."""
+        """Return the wanted plan. If it releases workers, choose between the present plan and those that were wanted
+        recently or, in a calm stream, were best in the long run: the cheapest with as many workers as any of these."""
         _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
@@ -204,7 +204,7 @@ class Rule:
             if costs.plan.workers <= now.most_workers and (now.listed is None or costs.plan in found)
         ]
         least = min(here, max((cost(each.plan) for each in allowed), default=0.0))
-        enough = [each for each in (*found.values(), *allowed) if cost(each.plan) >= least]
+        enough = [each for each in (*allowed, found.get(now.active, wanted)) if cost(each.plan) >= least]
         return min(enough, key=lambda costs: costs.total, default=wanted)
 
 
