@@ -76,11 +76,11 @@ def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> s
     window_s = snapshot.now_s - snapshot.window_start_s
     if window_s < measuring.min_window_s:
         needed_s = figure(measuring.min_window_s, 6)
-        return f"too few samples for a verdict: measured for {window_s:.1f} s, but {needed_s} s are needed"
+        return f"no verdict on the objective yet: measured for {window_s:.1f} s of {needed_s} s that are needed"
     needed = measuring.min_samples if window_s < measuring.patience_s else measuring.patience_samples
     if snapshot.delivered >= needed or _asked(objective, snapshot, window_s) >= needed:
         return None
-    return f"too few samples for a verdict: {snapshot.delivered} of {needed} needed deliveries in {window_s:.1f} s"
+    return f"no verdict on the objective yet: {snapshot.delivered} of {needed} needed deliveries in {window_s:.1f} s"
 
 
 def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:

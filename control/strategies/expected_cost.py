@@ -100,14 +100,14 @@ class ExpectedCost(Strategy):
         if any(part.slo.target == FASTEST for part in situation.objective.parts):
             return self._fastest.propose(situation)
         if rule is None:
-            return Stay("too few samples: no stage has timings", unknown=True)
+            return Stay("no decision yet: no stage has timings", unknown=True)
         crew, alive = active.crew(self._stages), situation.snapshot.workers_alive
         self._starts.begin(situation.now_s, crew, alive)
         plans = _Plans(situation, rule, self._known(situation), self._start_s(situation))
         present = _plan(active)
         choice = rule.choose(self._now(situation, plans))
         if choice is None:
-            return Stay(f"too few samples: a stage has {rule.stream.known} timings", unknown=True)
+            return Stay(f"no decision yet: a stage has only {rule.stream.known} timings", unknown=True)
         reason = _told(rule, choice, plans)
         wanted = plans.composition(choice.chosen.plan)
         wanted_crew = wanted.crew(self._stages)
