@@ -79,11 +79,11 @@ def _import(node: ast.Import) -> tuple[str, str]:
         return said, f"import {HOME}.{only.name} as {only.asname}"
     if len(node.names) == 1 and "." not in only.name:
         return said, f"from {HOME} import {only.name}"
-    raise ValueError(f"line {node.lineno}: {said!r} cannot be renamed; write from PACKAGE import MODULE, one a line")
+    raise ValueError(f"line {node.lineno}: {said!r} cannot be rewritten; write one from PACKAGE import MODULE per line")
 
 
 def _replace(lines: list[str], node: ast.stmt, said: str, says: str) -> None:
     begin, line = node.col_offset, lines[node.lineno - 1]
     if not line.startswith(said, begin):
-        raise ValueError(f"line {node.lineno}: {line.strip()!r} is not written as {said!r}")
+        raise ValueError(f"line {node.lineno}: {line.strip()!r} must be written as {said!r}")
     lines[node.lineno - 1] = line[:begin] + says + line[begin + len(said) :]

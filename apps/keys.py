@@ -59,7 +59,7 @@ class Partitions(dict[Hashable, int]):
             return bisect_right(self._bounds, key)
         except TypeError:
             first = shown(self._bounds[0])
-            raise WrongKeyError(f"the key {shown(key)} cannot be compared with the bounds, such as {first}") from None
+            raise WrongKeyError(f"key {shown(key)} cannot be compared with partition bounds such as {first}") from None
 
     def __missing__(self, key: Hashable) -> int:
         found = self[key] = zlib.crc32(written(key)) % self._count

@@ -48,7 +48,7 @@ def _private_temporary() -> Path:
     found = folder.lstat()
     if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
         what = "belongs to another user" if stat.S_ISDIR(found.st_mode) else "is no folder"
-        raise RecomposeError(f"cache folder {folder} {what}; set XDG_CACHE_HOME to one of yours")
+        raise RecomposeError(f"cache folder {folder} {what}; set XDG_CACHE_HOME to a folder of your own")
     return folder
 
 

@@ -88,7 +88,7 @@ class Video:
                 raise OutputFailed(f"cannot write {str(self._path)!r} as MJPG video")
         if (width, height) != self._size:
             known = f"{self._size[0]}×{self._size[1]}"
-            raise RecomposeError(f"a frame has {width}×{height} pixels; must be {known}, as this video's first one")
+            raise RecomposeError(f"a frame has {width}×{height} pixels; must be {known}, like the first frame")
         self._writer.write(image)
         self._count += 1
         if self._count % LOOKED_AT_EVERY == 0:

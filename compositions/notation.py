@@ -57,7 +57,7 @@ def scheduler_called(name: str) -> SchedulerName:
 def number(written: str, at: int) -> int:
     """Return the number of replicas ``written`` in a notation. Raises: CompositionError if it is too long."""
     if len(written) > _MOST_DIGITS:
-        raise refusal(f"the number of replicas at position {at} has {len(written)} digits; that is too many")
+        raise refusal(f"the number of replicas at position {at} has {len(written)} digits; give at most {_MOST_DIGITS}")
     return int(written)
 
 

@@ -81,7 +81,7 @@ def need_of(stages: Sequence[Asking]) -> Need:
                 custom[name] = max(custom.get(name, 0.0), value)
             elif labels.setdefault(name, value) != value:
                 asked = f"stages ask for nodes with {name}={labels[name]} and {name}={value}"
-                raise RecomposeError(f"{asked}; a worker runs all of them, so give one label")
+                raise RecomposeError(f"{asked}; one worker runs these stages, so give them one label")
     loaded = round(sum(_gpu_share(stage.gpu_memory) for stage in stages), 4)
     gpus = max(loaded if loaded <= 1 else math.ceil(loaded), *(stage.gpus for stage in stages), 0.0)
     return Need(max(cpus, default=None), gpus, sum(size_bytes(stage.memory) for stage in stages), custom, labels)

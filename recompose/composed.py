@@ -50,7 +50,7 @@ def _pair(step: Step) -> tuple[Stage, Function]:
         return step[0], step[1]
     name = getattr(step, "__name__", None)
     if not callable(step) or not isinstance(name, str) or not name.isidentifier():
-        raise RecomposeError(f'{step!r} has no name to call the stage by; give (Stage("its_name"), it)')
+        raise RecomposeError(f'{step!r} has no name for its stage; give (Stage("its_name"), it)')
     return Stage(name), step
 
 

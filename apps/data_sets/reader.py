@@ -95,7 +95,7 @@ class Reader(Generic[T]):
         try:
             self._newest = self._take(read_manifest(self._folder, self._kind))
         except RecomposeError as error:
-            log.warning("staying with version %d of the data set, a newer one is unusable: %s", self._newest[0], error)
+            log.warning("staying with version %d of the data set; a newer one is unusable: %s", self._newest[0], error)
 
     def _take(self, manifest: dict[str, Any]) -> tuple[int, T]:
         """Load an index, unless it is unchanged from a version that is loaded."""

@@ -91,7 +91,7 @@ def arrays_on(device: Device, memory_mb: int) -> ModuleType:
         cupy.cuda.runtime.getDeviceCount()
     except Exception as error:  # an incomplete driver may raise any error
         why = f"{type(error).__name__}: {error}"
-        raise RecomposeError(f"device cuda cannot be used ({why}); install cupy-cuda12x or -13x, or use cpu") from None
+        raise RecomposeError(f"device cuda fails ({why}); install cupy-cuda12x or cupy-cuda13x, or use cpu") from None
     if memory_mb:
         cupy.get_default_memory_pool().set_limit(memory_mb * 10**6)
     found: ModuleType = cupy

@@ -127,7 +127,7 @@ class Windowing:
         if not isinstance(self.kind, WindowKind):
             raise RecomposeError(f"kind = {shown(self.kind)}; must be Tumbling, Sliding or Sessions")
         if isinstance(self.kind, Sessions) and self.merge is None:
-            raise RecomposeError("two sessions can become one; give merge=, a function that joins their values")
+            raise RecomposeError("an event can join two sessions; give merge=, a function that joins their values")
         if self.lateness != inf:  # no event is ever too late
             not_below_zero("lateness", self.lateness)
 

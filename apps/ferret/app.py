@@ -43,7 +43,7 @@ def queries_of(options: FerretOptions) -> Path:
         return images_of(options)
     place = options.database.expanduser()
     if place.is_file():
-        raise RecomposeError(f"database {str(place)!r} does not name its photos; set option queries to a folder")
+        raise RecomposeError(f"database {str(place)!r} does not record its photos' folder; set option queries")
     folder = Path(read_manifest(place, KIND)["folder"])
     if not folder.is_dir():
         raise RecomposeError(f"the database's photos are no longer in {str(folder)!r}; set option queries to a folder")

@@ -80,8 +80,8 @@ def load_projections(path: Path) -> Projections:
             return first_tables(alpha, beta, mixers, width, int(buckets))
     except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile) as error:
         raise RecomposeError(
-            f"{str(path)!r} holds no projections ({error}); an npz file with alpha (tables·hashes, {FEATURES}), "
-            f"beta, rnd (tables, hashes), W (tables) and H, of at least {TABLES} tables, would be accepted"
+            f"{str(path)!r} holds no projections ({error}); give an npz file with alpha (tables·hashes, {FEATURES}), "
+            f"beta, rnd (tables, hashes), W (tables) and H, of at least {TABLES} tables"
         ) from error
 
 

@@ -27,5 +27,5 @@ class FerretOptions(Options):
     @model_validator(mode="after")
     def _one_database(self) -> "FerretOptions":
         if self.database and (self.images or self.projections):
-            raise ValueError(f"database {str(self.database)!r} has images and projections; leave these options out")
+            raise ValueError(f"database {str(self.database)!r} has its own images and projections; leave these out")
         return self

@@ -247,7 +247,7 @@ class Synthetic(App):
 
     def items(self, path: Path | None) -> Iterator[Work]:
         if path is not None:
-            raise RecomposeError(f"app 'synthetic' makes its own items, without a path, but {str(path)!r} was given")
+            raise RecomposeError(f"app 'synthetic' makes its items and accepts no path, but {str(path)!r} was given")
         return (self._item(number) for number in range(self._options.items))
 
     def from_json(self, value: Any) -> Work:

@@ -57,7 +57,7 @@ class _Sessions(Query):
         raise NotImplementedError
 
     def _merge(self, earlier: Any, later: Any) -> Any:
-        raise AssertionError("clicks that are in order never close a gap")
+        raise AssertionError("clicks must be in order, but one joins two sessions")
 
 
 class RowSessions(RowQuery, _Sessions):
@@ -220,8 +220,8 @@ def _packed(parts: Sequence[Ints]) -> Ints:
     largest = max((int(part.max(initial=0)) for part in parts), default=0)
     if len(parts) > 1 and largest >> _BITS:
         raise RecomposeError(
-            f"key {largest} is too large to be packed with others; give keys below {1 << _BITS:,}, or use the app "
-            "whose items are rows"
+            f"key {largest} is too large for this app; give keys below {1 << _BITS:,}, or use the app whose "
+            "items are single rows"
         )
     for part in parts[1:]:
         key = key << _BITS | part

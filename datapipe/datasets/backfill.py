@@ -232,7 +232,7 @@ def _begun(of: Range, into: Into) -> tuple[ds.Dataset, int]:
     plans: Mapping[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     plan = plans.get(of.name)
     if plan and "chunk_rows" not in plan:
-        raise RecomposeError(f"an earlier version began the backfill into {str(into.folder)!r}; give another --out")
+        raise RecomposeError(f"an older Recompose began the backfill into {str(into.folder)!r}; give another --out")
     table, snapshot = _table(of.table, plan and plan["snapshot"])
     files = None if snapshot is not None else _files(table)
     if plan and plan["files"] != files:

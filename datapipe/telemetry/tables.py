@@ -67,7 +67,7 @@ def start(rows: DataFrame, out: Path, name: str = TABLE, *, trigger_s: float = T
     """Start the query that fills a table; ``once``: it ends when all present files have been read."""
     folder = out / name
     if folder.exists() and any(folder.iterdir()) and not (folder / "_delta_log").is_dir():
-        raise TelemetryError(f"{str(folder)!r} was made by an earlier version; remove it, and it is made anew")
+        raise TelemetryError(f"{str(folder)!r} was made by an older Recompose; remove it, so that it is made again")
     checkpoint = out / CHECKPOINT / name
     wanted = live_table(rows) if name == TABLE else rows
 

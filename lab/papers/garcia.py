@@ -234,10 +234,10 @@ def _patterns(number: int, pattern: str, printed: str, *apps: str) -> Figure:
 BZIP2, FACES, FERRET, LANES = APPS = ("bzip2", "face_recognizer", "ferret", "lane_detection")
 _MEMORY = "CPU near 100 %; Bzip2 takes the least memory, and its throughput varies least; Ferret takes the most memory"
 _JUMPS = "throughput grows with the workers; latency is low up to the physical cores, then jumps"
-_GROWS = "batches do not influence the throughput of {}; latency grows with the batch"
-_NO_GAIN = "latency is in proportion to the batch; throughput does not gain significantly"
+_GROWS = "batches do not influence the throughput of {}; latency grows with the batch size"
+_NO_GAIN = "latency is proportional to the batch size; throughput does not gain significantly"
 OURS = {
-    "algorithm 1": "{0}% of the items enter with delays as in SPBench, {1}% with our control",
+    "algorithm 1": "{0}% of the items enter with delays as in SPBench, {1}% with our rate control",
     "figure 7": "2 workers over 1: throughput × {0}; most workers over 2: latency × {2}",
     "figures 10 and 11": "batches of 16 items over 1: throughput × {0}, latency × {1}",
     **dict.fromkeys((f"figure {number}" for number in range(12, 16)), "input rate {0}% off; latency × {1}"),
@@ -251,8 +251,8 @@ FIGURES = (
     _named("figure 8", _GROWS.format("Bzip2"), _GROWING, _growing, BZIP2),
     _named("figure 9", _GROWS.format("Ferret"), _GROWING, _growing, FERRET),
     _named("figures 10 and 11", _NO_GAIN, "spbench_fig10_11_lane_batches", _batches),
-    _patterns(12, "wave", "throughput follows the rate, latency rises near the highest rate", BZIP2, LANES, FERRET),
-    _patterns(13, "binary", "throughput follows the rate, latency is high at the high rate", BZIP2, LANES, FERRET),
+    _patterns(12, "wave", "throughput follows the rate; latency rises near the highest rate", BZIP2, LANES, FERRET),
+    _patterns(13, "binary", "throughput follows the rate; latency is high at high rates", BZIP2, LANES, FERRET),
     _patterns(
         14,
         "increasing",
@@ -261,6 +261,6 @@ FIGURES = (
         FACES,
         FERRET,
     ),
-    _patterns(15, "decreasing", "latency falls as soon as the rate is sustained", FACES, LANES, FERRET),
+    _patterns(15, "decreasing", "latency falls as soon as the rate can be sustained", FACES, LANES, FERRET),
     _patterns(16, "spike", "latency rises only in spikes", BZIP2, FACES, FERRET),
 )

@@ -19,10 +19,10 @@ from lab.papers.vogel import patterns as vogel
 
 HEAD = """# The papers
 
-This page compares our results with the figures of the papers. `recompose experiment --all` writes the page and computes
-the verdicts. *Yes* means that our figure is within the stated tolerance, or that all our runs have the stated order.
-*Trend only* means that the amount differs, or one part of several. The commands below a table repeat it. For a table
-without commands, run the [experiments](experiments.md) named after its figures.
+This page compares our results with the papers' figures; `recompose experiment --all` writes it. *Yes* means that our
+figure is within the stated tolerance, or that all our runs have the stated order. *Trend only* means that the amount
+differs, or that only a part is reproduced. The commands below a table repeat it. For a table without commands, run the
+[experiments](experiments.md) named after its figures.
 """
 
 
@@ -40,10 +40,11 @@ PAPERS = (
     Paper(
         "Vogel et al., pattern compositions (2021), and SPar's regulator (2018)",
         vogel.findings,
-        "The paper of 2021 compares the strategies `vogel` and `pdp21`. Numbers name compositions; verdicts on\n"
-        "figures 4 to 6 compare all changes. We assume the times of stages. The paper of 2018 regulates the number of\n"
-        "replicas; we fitted its figures 2 and 4. *Factor* is the scaling factor. *Violations* are the share of\n"
-        f"control steps that miss the latency objective. *Equal* means within {EQUAL:.0%}.",
+        "The paper of 2021 compares the strategies `vogel` and `pdp21`. Compositions have numbers as names. Verdicts\n"
+        "on figures 4 to 6 compare all changes of the composition. Stage times are assumed. The paper of 2018\n"
+        "regulates the number of replicas; our simulated machine is fitted to its figures 2 and 4. *Factor* is the\n"
+        "scaling factor. *Violations* are the share of control steps that miss the latency objective.\n"
+        f"*Equal* means within {EQUAL:.0%}.",
         {
             "2021, figure 2": "fig02_ferret_static-b/compared.png",
             "2021, figure 4a, vogel": "fig04a_synthetic_balanced/vogel.png",
@@ -58,18 +59,17 @@ PAPERS = (
     Paper(
         "Prasaad et al., ordered streams on multicores (2017)",
         prasaad.findings,
-        "LP, CT, ET and QST are schedulers; hybrid, partitioned and owned are queues; lock and non-blocking are ways\n"
-        "to send outputs ([definitions](ordered.md)). Our figures are medians of three runs (lowest–highest). Ranges\n"
-        "are over the queries. A statement holds if each run shows it, by a margin larger than the difference between\n"
-        "runs. *A over B* is a ratio, of throughputs if nothing else is named. *Almost linear* is at least\n"
-        f"{prasaad.LINEAR} of a linear speed-up, *as well* at least {1 - prasaad.EQUAL} of the throughput, *alike* "
-        f"within {prasaad.SIMILAR:.0%}, *close* at most twice.",
+        "[Schedulers and worklists](ordered.md) defines the terms. Our figures are medians of three runs\n"
+        "(lowest–highest). Ranges span the queries. A statement holds if each run shows it, by a margin larger than\n"
+        "the difference between runs. *A over B* is a ratio of throughputs unless a row names something else.\n"
+        f"*Almost linear* means at least {prasaad.LINEAR} of a linear speed-up, *as well* at least {1 - prasaad.EQUAL} "
+        f"of the\nother's throughput, *alike* within {prasaad.SIMILAR:.0%}, and *close* at most twice the cost.",
         {f"figure {number}": f"prasaad/figure-{number}.png" for number in range(8, 15)},
     ),
     Paper(
         "Leonarczyk, self-adaptive micro-batches (2024)",
         leonarczyk.lines,
-        "Hits and distances are in per cent ([definitions](controllers.md)). Ranges are over the controllers\n"
+        "Hits and distances are in per cent ([definitions](controllers.md)). Ranges span the controllers\n"
         f"{', '.join(leonarczyk.CONTROLLERS)}, at a threshold of 5%. *Printed setups* are the thesis's best settings.\n"
         "Verdicts on tables count the figures of all thresholds that are within a tolerance: at least "
         f"{leonarczyk.REPRODUCED:.0%} for *yes*,\nat least {leonarczyk.TREND:.0%} for *trend only*. "
@@ -79,10 +79,10 @@ PAPERS = (
     Paper(
         "Garcia et al., SPBench (2023)",
         garcia.recorded,
-        "The paper shows curves of C++ programs on 12 to 40 threads. We compare its statements about them with\n"
-        "runs on two cores. Ranges are over the apps, and × marks a ratio; in figures 12 to 15, the latency at the\n"
-        "highest rates over that at the lowest. Dates are those of the runs; on 2026-11-27, *load* (the load average\n"
-        "of other programs) was 8 to 13.",
+        "We compare the paper's statements about C++ programs on 12 to 40 threads with runs on two cores. Ranges span\n"
+        "the apps, and × marks a ratio. In figures 12 to 15, it is the latency at the highest rates divided by that\n"
+        "at the lowest. Dates are those of the runs. *Load* is the load average of other programs; on 2026-11-27, it\n"
+        "was 8 to 13.",
         {
             "figure 8": "spbench_fig08_09_growing_batches-bzip2/farm.png",
             "figures 10 and 11": "spbench_fig10_11_lane_batches/compared.png",

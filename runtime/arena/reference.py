@@ -45,7 +45,7 @@ class Segment:
     def create(cls, size: int) -> Self:
         """Create ``size`` bytes in whole pages, which take memory once written to. Raises: OSError if unsupported."""
         if not hasattr(os, "memfd_create"):
-            raise OSError("this system has no memory without a name (memfd_create)")
+            raise OSError("this system lacks memfd_create")
         descriptor = os.memfd_create("recompose-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(descriptor, in_pages(size))
@@ -161,7 +161,7 @@ class Block:
         blocks, at, stop = {}, self.start, self.start + self.size
         for start, size in sorted((start, in_pages(size)) for start, size in sizes.items()):
             if start < at or start + size > stop:
-                raise ValueError(f"{size} bytes at {start} of the arena are not within a block of their own")
+                raise ValueError(f"{size} bytes at {start} of the arena overlap another block or exceed theirs")
             self._spare(at, start)
             blocks[start] = Block(start, size, self._give_back)
             at = start + size

@@ -47,7 +47,7 @@ def run_now(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         return cast(T, end.value)
     work.close()
-    raise AssertionError("an async def stage was called without an event loop, which it needs")
+    raise AssertionError("an async def stage needs an event loop, but was called without one")
 
 
 async def execute(

@@ -115,7 +115,7 @@ class KeyedStage:
             )
         results = made if hasattr(made, "to_pylist") else list(made)  # a generator may change states to its end
         if strange := [key for key in states if key not in self._touched]:
-            raise RecomposeError(f"the stage returned a state of key {shown(strange[0])}, which none of its values has")
+            raise RecomposeError(f"the stage returned a state of key {shown(strange[0])}, but no value has this key")
         self._now.update(states)
         return results, None
 
@@ -184,7 +184,7 @@ class KeyedStage:
         if partition not in self._lent or (self._routes and partition != self._routes[at]):
             raise ElsewhereError(
                 f"the key {shown(key)} of this value differs from the key computed when it was made; a key may"
-                " depend only on the value and on constants, not on what setup made"
+                " depend only on the value and on constants, not on objects that setup made"
             )
 
     def _forget(self) -> None:

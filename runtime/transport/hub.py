@@ -109,7 +109,7 @@ class EncryptedLink:
 
     @staticmethod
     def _refuse(message: Message) -> None:
-        raise OSError(f"a message of kind {message.kind} came unencrypted from a worker that encrypts")
+        raise OSError(f"a worker with an encrypted connection sent an unencrypted message of kind {message.kind}")
 
 
 Link = PlainLink | EncryptedLink

@@ -34,7 +34,7 @@ def send_with(sock: socket.socket, message: Message, descriptors: Sequence[int])
     parts, size = pack(message)
     sent = socket.send_fds(sock, parts, descriptors) if descriptors else sock.sendmsg(parts)
     if sent < size:
-        raise OSError("the connection has no room for a greeting")
+        raise OSError("the send buffer of the connection has no room for a short message")
 
 
 class Handed:

@@ -71,7 +71,7 @@ class Message(NamedTuple):
 def plain_text(frame: Carried) -> bytes:
     """Return a frame that is no value as bytes. Raises: ValueError for a reference, which only values may be."""
     if isinstance(frame, Reference):
-        raise ValueError(f"{frame} came where bytes were expected")
+        raise ValueError(f"expected bytes, received {frame}")
     return bytes(frame)
 
 

@@ -31,7 +31,7 @@ log = Logger()
 def present_strategy(value: object) -> object:
     """Return the name of the strategy that is meant; log a warning if a former name was given."""
     if value == FORMER:
-        log.warning("strategy was removed, another one runs", asked=FORMER, runs=DEFAULT, refused_from="0.3")
+        log.warning("strategy was removed; the default runs instead", asked=FORMER, runs=DEFAULT, refused_from="0.3")
     return present_name(value) if isinstance(value, str) else value
 
 

@@ -72,7 +72,7 @@ def test_an_arena_leaves_no_name_anywhere_and_no_descriptor() -> None:
 @pytest.mark.parametrize("start", [0, PAGESIZE])
 def test_what_reaches_beyond_the_room_is_refused(start: int) -> None:
     room = Block(0, 2 * PAGESIZE, lambda start, size: None)
-    with pytest.raises(ValueError, match="not within a block of their own"):
+    with pytest.raises(ValueError, match="overlap another block or exceed theirs"):
         room.cut([Reference(start, start, 3 * PAGESIZE)])
 
 

@@ -186,7 +186,7 @@ def sums(kind: Tumbling | Sliding | Sessions, lateness: float = 0) -> Windowing:
         (lambda: Sessions(float("nan")), "gap = nan; must be a number above 0"),
         (lambda: Clock(behind=-1), "behind = -1; must be a number, 0 or more"),
         (lambda: Clock(every=0), "every = 0; must be a number above 0"),
-        (lambda: Windowing(Sessions(1), add), "two sessions can become one; give merge="),
+        (lambda: Windowing(Sessions(1), add), "an event can join two sessions; give merge="),
         (lambda: Windowing(Tumbling(1), add, lateness=-1), "lateness = -1; must be a number, 0 or more"),
         (lambda: Windowing(Tumbling(1), add, lateness="3"), "lateness = '3'; must be a number, 0 or more"),  # type: ignore[arg-type]
         (lambda: Windowing("day", add), "kind = 'day'; must be Tumbling, Sliding or Sessions"),  # type: ignore[arg-type]

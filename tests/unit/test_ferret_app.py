@@ -78,7 +78,7 @@ def test_a_database_without_its_photos_needs_queries(photos: Path, tmp_path: Pat
     photos.rename(tmp_path / "elsewhere")
     with pytest.raises(RecomposeError, match=r"photos are no longer in .*; set option queries"):
         list(opened(database=tmp_path / "db").items(None))
-    with pytest.raises(RecomposeError, match=r"index\.npz' does not name its photos; set option queries"):
+    with pytest.raises(RecomposeError, match=r"index\.npz' does not record its photos' folder; set option queries"):
         list(opened(database=tmp_path / "db/versions/1/index.npz").items(None))
 
 
@@ -233,5 +233,5 @@ def test_a_link_in_place_of_that_folder_is_refused(tmp_path: Path, monkeypatch: 
         place.write_text("")
     else:
         place.symlink_to(tmp_path / to)
-    with pytest.raises(RecomposeError, match="is no folder; set XDG_CACHE_HOME to one of yours"):
+    with pytest.raises(RecomposeError, match="is no folder; set XDG_CACHE_HOME to a folder of your own"):
         cache_dir()

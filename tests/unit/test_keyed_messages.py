@@ -83,5 +83,5 @@ def test_ranges_of_keys_are_partitions_in_their_order() -> None:
     """Prasaad et al., section 2.1: hash or range partitioning."""
     assert list(Partitions(4, (10, 20, 30)).of([-5, 9, 10, 19, 30, 1 << 70])) == [0, 0, 1, 1, 3, 3]
     assert list(Partitions(3, ("f", "q")).of(["ann", "f", "zoe"])) == [0, 1, 2]
-    with pytest.raises(WrongKeyError, match="the key 'ann' cannot be compared with the bounds, such as 10"):
+    with pytest.raises(WrongKeyError, match="key 'ann' cannot be compared with partition bounds such as 10"):
         Partitions(2, (10,)).of(["ann"])

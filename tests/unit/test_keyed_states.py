@@ -290,7 +290,7 @@ def test_while_a_task_with_states_waits_the_next_one_does_not_begin() -> None:
 def test_a_call_for_all_values_must_give_one_for_each_and_states_of_their_keys() -> None:
     calls = Calls(Together())
     run(calls, [("a", 1)], KeyedTask(None, ALL))
-    with pytest.raises(StageError, match="the stage returned a state of key 'stranger', which none of its values has"):
+    with pytest.raises(StageError, match="the stage returned a state of key 'stranger', but no value has this key"):
         run(calls, [("a", 99), ("b", 1)], KeyedTask())
     with pytest.raises(StageError, match=r"the key 1\.5 is of type float") as caught:
         run(calls, [("a", 1), (1.5, 1)], KeyedTask())

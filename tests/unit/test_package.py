@@ -233,7 +233,7 @@ def test_what_is_no_app_is_refused() -> None:
     ("steps", "sentence"),
     [
         ((), "stages is"),
-        ((lambda value: value,), "has no name to call the stage by"),
+        ((lambda value: value,), "has no name for its stage"),
         ((double, double), "2 stages are named 'double'"),
         (((Stage("total"), double, double, double),), "is no stage; give"),
         ((("total", double),), "is no stage; give"),

@@ -140,7 +140,7 @@ class KafkaSink:
             raise kind(f"sink kafka cannot be written: {what.str()}") from error
         except BufferError as error:
             self._drop()
-            raise OSError("sink kafka cannot be written: the queue of librdkafka stays full") from error
+            raise OSError("sink kafka cannot be written: librdkafka's send queue stays full") from error
 
     def _drop(self) -> None:
         if self._producer is not None:

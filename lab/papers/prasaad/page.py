@@ -94,7 +94,7 @@ def findings(folder: Path = RECORDED) -> list[Finding]:
         _table_1(folder),
         *_schedulers(read("8")), _asking(read("8-ask")), _source(read("8-source")), _erratum(read("ct")),
         _skew(read("9")), _waiting(read("10")), *_queues(read("11")),
-        _hybrid(read("11-keys"), "uneven", "the keys are those of our tables"),
+        _hybrid(read("11-keys"), "uneven", "the keys come from our tables"),
         *_sending(read("12")), *_sending(read("13")), _sending_on_queries(read("14")),
         *_on_threads(folder), _moved(read("moved")),
         Finding(
@@ -115,7 +115,7 @@ def _over_queries(item: str, printed: str, found: Found, *, below: bool, why: st
     verdict: Verdict = "trend only" if 2 * len(for_it) > len(found) > 2 * len(against) else "not reproduced"
     if len(for_it) == len(found):
         return Finding(item, printed, _told(found), "reproduced", "", COMMAND)
-    kind, opposite = "queries" if "q2" in found else "schedulers", f", the opposite for {len(against)}" * bool(against)
+    kind, opposite = "queries" if "q2" in found else "schedulers", f", its opposite for {len(against)}" * bool(against)
     told = f"holds for {len(for_it)} of {len(found)} {kind}{opposite}"
     return Finding(item, printed, _told(found), verdict, f"{told}{why and '; '}{why}", COMMAND)
 
@@ -171,7 +171,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     )  # fmt: skip
     yield _over_queries(
         "figure 8a: LP over CT, queries 2 to 4", "LP is below CT", {query: lp[query] for query in MANY}, below=True,
-        why=f"we assume that a question costs {ASK:.0%} of an input's work",
+        why=f"we assume that a request costs {ASK:.0%} of an input's work",
     )  # fmt: skip
     for name in ("et", "qst"):
         item, printed = f"figure 8a: {name.upper()} over CT, all queries", "similar speed-up, less throughput"
@@ -179,7 +179,7 @@ def _schedulers(figure: Figure) -> Iterator[Finding]:
     late = {name.upper(): _pooled(over(name, "lp", latency)) for name in ("ct", "et", "qst")}
     far = min(*late["ET"].values, *late["QST"].values)
     met = all(found.above for found in late.values()) and max(late["CT"].values) < far
-    printed = "LP has the lowest latency, CT the next; ET and QST have far more"
+    printed = "latency is lowest with LP, then CT; far higher with ET and QST"
     yield _finding("figure 8b: latency relative to LP", printed, _told(late), met)
 
 
@@ -195,11 +195,11 @@ def _asking(figure: Figure) -> Finding:
     kept, behind = fits(price)
     prices = ", ".join(f"{each:.0%}" for each in figure.seen("ask"))
     return Finding(
-        "figure 8a: throughput of LP over CT, if a worker's question for work costs more",
+        "figure 8a: throughput of LP over CT, if requests to the scheduler cost more",
         "LP is below CT only on queries 2 to 4",
         f"queries 2 to 4: {_told({query: over(price)[query] for query in MANY})}",
         "trend only" if behind and kept == 2 else "not reproduced",
-        f"a question costs {price:.0%} of an input's work; this fits best of {prices}", COMMAND,
+        f"a request costs {price:.0%} of an input's work; this fits best of {prices}", COMMAND,
     )  # fmt: skip
 
 
@@ -226,9 +226,9 @@ def _erratum(figure: Figure) -> Finding:
         )) for form in ("printed", "corrected")
     }  # fmt: skip
     return _finding(
-        "equation 3 (CT): tuples that a filter's queue gains per input", "CT divides by cs_i", _told(grown),
+        "equation 3 (CT): growth of a filter's queue per input", "CT divides by selectivity cs_i", _told(grown),
         min(grown["printed"].values) > 0.1 and max(grown["corrected"].values) < 0.01,
-        "this selectivity is an erratum; we use cs_(i-1)",
+        "the index i is an erratum; we use cs_(i-1)",
     )  # fmt: skip
 
 
@@ -262,7 +262,7 @@ def _waiting(figure: Figure) -> Finding:
 
 
 def _queues(figure: Figure) -> Iterator[Finding]:
-    yield _hybrid(figure, "even", "our queues cost nothing")
+    yield _hybrid(figure, "even", "our queues have no overhead")
     found = _by_query(figure, latency, "hybrid", "partitioned", MOST_WORKERS)
     lower = [query for query, each in found.items() if each.below]
     item = "figure 11: latency of hybrid over partitioned"

@@ -50,7 +50,7 @@ FERRET = ("1", *RANK_PARALLEL, "13")
 VISITED: Sequence[tuple[str, str, str, str, Sequence[Visits]]] = (
     ("4a", "fig04a_synthetic_balanced", "vogel", "1 until 30 s; then 7, in one step; 1 after 50 s",
      ((0, 30, ("1",)), (30, 50, ("7",)), (50, 90, ("1",)))),
-    ("4a", "fig04a_synthetic_balanced", "pdp21", "tries all and keeps 1; tries all and keeps 7; goes back to 1",
+    ("4a", "fig04a_synthetic_balanced", "pdp21", "tries all, keeps 1; tries all again, keeps 7; goes back to 1",
      ((0, 30, (*EVERY, "1")), (30, 50, EVERY[1:]), (50, 90, (*EVERY, "1")))),
     ("4b", "fig04b_synthetic_unbalanced", "vogel", "3, 5, 6, 7, then 6", ((0, 90, ("1", "3", "5", "6", "7", "6")),)),
     ("4b", "fig04b_synthetic_unbalanced", "pdp21", "tries all and keeps 6", ((0, 90, (*EVERY, "6")),)),

@@ -339,7 +339,7 @@ def _where() -> dict[str, Any]:
     there = (node for node in found if node.id not in lost and node.cores)
     trusted = sorted(there, key=lambda node: node.id != own)
     if not trusted:
-        raise RemoteTimeout("no machine of the cluster that has CPUs answers")
+        raise RemoteTimeout("no machine with CPUs answers in the cluster")
     strategy = NodeAffinitySchedulingStrategy(trusted[0].id, soft=False)
     return {"num_cpus": LEAST_CPUS, "scheduling_strategy": strategy}
 

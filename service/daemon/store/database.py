@@ -150,7 +150,7 @@ def make_private(directory: Path) -> None:
     """Make the folder, and remove others' rights that an earlier version left. Raises: OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.stat().st_mode & stat.S_ISVTX:
-        log.warning("state not private: others may read it", path=str(directory), error="a folder of all users")
+        log.warning("other users may read the state", path=str(directory), error="a folder of all users")
     else:
         _restrict(directory)
     for pattern in OURS:
@@ -166,4 +166,4 @@ def _restrict(path: Path) -> None:
     except FileNotFoundError:
         return  # a file of telemetry that was removed meanwhile
     except PermissionError as error:  # a volume of another owner, who decides
-        log.warning("state not private: others may read it", path=str(path), error=error.strerror)
+        log.warning("other users may read the state", path=str(path), error=error.strerror)

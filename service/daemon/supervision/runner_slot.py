@@ -94,7 +94,7 @@ class LocalHost(Host):
         return Cluster((Node("local", Amounts(available_cores()), address="local"),), "local")
 
     def drain(self, node: str, deadline_s: float) -> None:
-        raise ConflictError("a local service has no other node: its workers are its threads")
+        raise ConflictError("a local service has no node to drain: its workers are threads")
 
 
 AT_ONCE = 4

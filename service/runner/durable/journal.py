@@ -36,7 +36,7 @@ class Records:
         rows = db.execute(f"SELECT first, count, body FROM {self._table} ORDER BY first").fetchall()
         bodies = [unsealed(body) for _, _, body in rows]
         if [self._extent(body) for body in bodies] != [(first, count) for first, count, _ in rows]:
-            raise Damaged("a record names other items than when it was written")
+            raise Damaged("the serial numbers of a record do not match its items")
         return bodies
 
     def add(self, db: sqlite3.Connection, first: int, count: int, body: Any) -> None:
@@ -80,7 +80,7 @@ class Journal:
         states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
         keyed, self._stages = self._keyed.load(db), frozenset(states)
         if marked is not None and marked != self._mark(self._stages):
-            raise Damaged("a state has another stage's name than when it was written")
+            raise Damaged("the stored states do not match those of the checkpoint")
         point = Checkpoint(delivered, failed, shed, states)
         known = {partition: loaded(at) for partition, at in keyed.pop(SOURCE, {}).items()}
         positions = {partition: at for partition, at in {**self._moving, **known}.items() if at is not None}
