@@ -36,10 +36,10 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--suite", "part", type=click.Choice(["training", "train", "test"]), default="training", show_default=True
 )
 @click.option("--loads", callback=_names, help="Pairs of app and load, by name or group (default: all of the suite).")
-@click.option("--trace", "traces", multiple=True, type=_FILE, help="Recorded arrivals, instead of the suite's loads.")
-@click.option("--app", "apps", multiple=True, type=_FILE, help="Recorded costs of an app, instead of the suite's.")
-@click.option("--exact", is_flag=True, help="Play a trace at its own times and rate.")
-@click.option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Speed-up of the trace with --exact.")
+@click.option("--trace", "traces", multiple=True, type=_FILE, help="File of arrivals that replaces the suite's loads.")
+@click.option("--app", "apps", multiple=True, type=_FILE, help="CSV file with costs that replace the suite's app.")
+@click.option("--exact", is_flag=True, help="Keep the arrival times of --trace instead of scaling them to --busy.")
+@click.option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Speed factor of --trace with --exact.")
 @click.option(
     "--busy",
     type=click.FloatRange(0.01),

@@ -27,7 +27,7 @@ apps_option = click.option(
 @click.argument("file", required=False, type=FILE)
 @apps_option
 def check(file: Path | None, apps_dirs: tuple[Path, ...]) -> None:
-    """Check a FILE without a service: compositions in YAML, or an app in Python. Without FILE, check --apps.
+    """Check a FILE without a service: compositions in YAML, or an app in Python. Without FILE, check all in --apps.
 
     Each fault is printed with its place; if there are any, the exit code is 1.
     """

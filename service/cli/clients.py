@@ -197,7 +197,7 @@ def _table(found: Sequence[AppInfo], everything: bool) -> RenderableType:
 @client_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def logs(app: str | None, follow: bool, limit: int, client: Client, as_json: bool) -> None:
-    """Print the latest lines of the service's log. With APP, print those about APP and the prints of its stages."""
+    """Print the latest lines of the service's log. With APP, print lines about APP and the output of its stages."""
     with suppress(KeyboardInterrupt):  # Ctrl-C is the way to end it
         for line in _lines(client, app, limit, follow):
             click.echo(json.dumps(line, ensure_ascii=False) if as_json else _told(read(LogLine, line)))

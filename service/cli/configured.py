@@ -126,7 +126,7 @@ config_option = click.option(
     type=FILE,
     is_eager=True,
     callback=_as_defaults,
-    help="YAML file with these options, apps to run and their objectives; changes are applied.",
+    help="YAML file with these options, apps to run and their objectives; changes to apps apply at once.",
 )
 log = structlog.get_logger()
 LIVE = frozenset({"input", "batching"})

@@ -109,9 +109,9 @@ def plan_for(status: Status, choices: Sequence[Choice], steps_s: Steps) -> Plan:
 @click.argument("app", required=False)
 @apps_option
 @app_options
-@click.option("--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Seconds of low, high, low.")
+@click.option("--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Low, high, low input, in s.")
 def demo(app: str | None, apps_dirs: tuple[Path, ...], options: dict[str, Any], steps: Steps) -> None:
-    """Show on this machine how APP (default ferret) is kept at an SLO while its input rises and falls.
+    """Show on this machine how Recompose keeps APP (default ferret) at an SLO while its input rises and falls.
 
     If APP is not given and Ray is not installed, show for half a minute an app whose stages wait in threads.
     """

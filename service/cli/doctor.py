@@ -53,7 +53,7 @@ COLORS = {"good": "green", "note": "yellow", "bad": "red"}
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=8080, help="Port of the service.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, help="Port on which the service is to listen.")
 @state_option
 @click.option("--ray", "address", metavar="ADDRESS", help="Also check the nodes of the Ray cluster at this address.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")

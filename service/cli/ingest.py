@@ -112,7 +112,7 @@ def _sentence(out: Path, done: Ingested) -> str:
 @click.option("--to", "end", help="End of the range in column --by, exclusive (default: all rows).")
 @click.option("--out", type=FOLDER, help="Folder of the results (default backfill/APP).")
 @click.option("--schema", help="Columns of the results as DDL, such as 'name STRING, n INT' (default: JSON).")
-@click.option("--chunk-rows", type=click.IntRange(1), default=50_000, help="Rows for each commit.")
+@click.option("--chunk-rows", type=click.IntRange(1), default=50_000, help="Rows computed per commit.")
 @app_options
 @apps_option
 @spark_option

@@ -15,7 +15,7 @@ from compositions.extras import extras_named
 
 COMMANDS = {
     "serve": ("serve:serve", "Run the service."),
-    "demo": ("demo:demo", "Show on this machine how an app is kept at an SLO."),
+    "demo": ("demo:demo", "Show on this machine how Recompose keeps an app at an SLO."),
     "run": ("run:run", "Run an app once, without the service."),
     "start": ("start:start", "Start an app in the service."),
     "stop": ("start:stop", "Stop an app after its accepted items are delivered."),

@@ -29,7 +29,7 @@ from service.schemas.status import Status
 @click.argument("objectives", nargs=-1, required=True, metavar="OBJECTIVE...", type=Parsed(parse_slo))
 @threshold_option
 @budget_option
-@click.option("--statistic", type=click.Choice(get_args(Statistic)), help="Statistic of a latency (default mean).")
+@click.option("--statistic", type=click.Choice(get_args(Statistic)), help="Statistic for latency=… (default mean).")
 @answered(lambda answer: render.slo_line(read(StoredSlo, answer)))
 def slo(
     client: Client,
@@ -69,7 +69,7 @@ _AT = click.DateTime(FORMATS)
     help="Start of the load, in local time unless it has an offset. "
     "18:30 means the next 18:30, or the last 18:30 if that is nearer and the load has not ended.",
 )
-@click.option("--until", "ends", type=_AT, help="End of the load.")
+@click.option("--until", "ends", type=_AT, help="End of the load, in the format of --from.")
 @click.option("--take-back", is_flag=True, help="Remove all planned loads.")
 @answered(lambda answer: render.planned_text(read(Status, answer)))
 def announce(

@@ -21,7 +21,7 @@ from service.schemas.base import plain
 from service.schemas.results import Summary
 
 
-@click.command(help=f"Run APP once, until its data set is read, or up to --items or --duration.\n\n{CODES}")
+@click.command(help=f"Run APP once, until its input ends, or --items or --duration is reached.\n\n{CODES}")
 @options(*RUN)
 def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")

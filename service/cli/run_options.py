@@ -41,13 +41,13 @@ def _slo_text(text: str) -> str:
 STREAM: Options = (
     texts.app_argument,
     click.option("--slo", multiple=True, type=texts.Parsed(_slo_text),
-                 help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; if several are given, "
-                      "all must be met."),
+                 help="Objective: latency=400ms, p95=400ms, share95=400ms (for 95 % of items), throughput=10/s …; "
+                      "if several are given, all must be met."),
     texts.budget_option,
     texts.threshold_option,
     click.option("--composition",
-                 help="Composition at the start, by name or notation such as Par*4(a,b). Without --slo, it stays."),
-    click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, help="Strategy of the manager."),
+                 help="Composition at the start, by name or notation such as Par*4(a,b); kept if there is no --slo."),
+    click.option("--strategy", type=_Strategies(list(STRATEGIES)), default=DEFAULT, help="Strategy for compositions."),
     click.option("--rate", type=texts.Parsed(texts.parse_rate),
                  help="Input rate in items/s (default: as fast as the app accepts them)."),
     click.option("--pattern", type=texts.Parsed(texts.parse_pattern),
@@ -62,7 +62,7 @@ STREAM: Options = (
                  help="Number of items after which the run ends, or an input class of the app, such as small or huge."),
     click.option("--duration", type=texts.POSITIVE, help="Time after which the run ends, in seconds."),
     click.option("--source", type=texts.Parsed(texts.parse_source),
-                 help="Source, as KIND:PATH (default: the app's own data)."),
+                 help="Source, as KIND:PATH or URL (default: the app's own data)."),
     click.option("--sink", type=texts.Parsed(texts.parse_sink),
                  help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
                       "or a table that Spark writes, spark+FORMAT:PATH."),

@@ -85,13 +85,13 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 @app_argument
 @click.argument("serial", type=click.IntRange(0), required=False)
 @click.option("--run", help="Run that SERIAL belongs to (default: the latest run that has this serial number).")
-@click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of items to list without SERIAL.")
+@click.option("--slowest", type=click.IntRange(1, 100), default=10, help="Number of items if SERIAL is not given.")
 @click.option(
-    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Period of --slowest: the last N seconds."
+    "--last", "last_s", type=click.IntRange(1, 3600), default=300, help="Seconds before now that --slowest covers."
 )
 @answered(lambda found: _table(read(list[Trace], found)))
 def trace(client: Client, app: str, serial: int | None, run: str | None, slowest: int, last_s: int) -> Any:
-    """Show where item SERIAL of APP spent its time, or list the slowest recent items. Data lag by about ten seconds."""
+    """Show where item SERIAL of APP spent its time, or list the slowest recent items. Items appear after about 10 s."""
     of_run = {} if run is None else {"run": run}
     asked = {"slowest": slowest, "last_s": last_s} if serial is None else {"serial": serial, **of_run}
     return client.get(f"/traces/{segment(app)}", **asked)

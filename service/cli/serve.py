@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 @click.command()
 @config_option
-@click.option("--host", default="127.0.0.1", help="Address to listen on; all but loopback need RECOMPOSE_TOKEN.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on; if not loopback, set RECOMPOSE_TOKEN.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, help="Port to listen on; 0: any free port.")
 @apps_option
 @click.option(
@@ -45,7 +45,7 @@ log = structlog.get_logger()
     "compositions_dirs",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="Folder of compositions files, read again when they change.",
+    help="Folder of YAML files with compositions; changed files are read again.",
 )
 @click.option("--state", "state_dir", type=FOLDER, help="State directory (default ~/.local/state/recompose).")
 @click.option("--telemetry/--no-telemetry", default=True, help="Write telemetry files below the state directory.")
@@ -69,7 +69,7 @@ log = structlog.get_logger()
 @click.option(
     "--log-format",
     type=click.Choice(["json", "text"]),
-    help="Format of the service's log, also of its runners' lines (default: text on a terminal, else JSON).",
+    help="Format of the log of the service and its runners (default: text on a terminal, else JSON).",
 )
 @click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
 def serve(

@@ -222,7 +222,7 @@ threshold_option = click.option(
     "--threshold",
     type=click.FloatRange(0, 1),
     default=0.2,
-    help="Tolerated ratio beyond the target: with 0.2, up to 480 ms for 400 ms, or down to 8/s for 10/s.",
+    help="Tolerated deviation as a ratio of the target: 0.2 allows 480 ms for 400 ms, or 8/s for 10/s.",
 )
 
 
