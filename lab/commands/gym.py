@@ -41,11 +41,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--exact", is_flag=True, help="Keep the arrival times of --trace instead of scaling them to --busy.")
 @click.option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Speed factor of --trace with --exact.")
 @click.option(
-    "--busy",
-    type=click.FloatRange(0.01),
-    default=4.0,
-    show_default=True,
-    help="Load to simulate, as the mean number of busy workers.",
+    "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Load, as mean number of busy workers."
 )
 @click.option("--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Cost multiplier.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Number of runs per pair.")

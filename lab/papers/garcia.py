@@ -253,14 +253,7 @@ FIGURES = (
     _named("figures 10 and 11", _NO_GAIN, "spbench_fig10_11_lane_batches", _batches),
     _patterns(12, "wave", "throughput follows the rate; latency rises near the highest rate", BZIP2, LANES, FERRET),
     _patterns(13, "binary", "throughput follows the rate; latency is high at high rates", BZIP2, LANES, FERRET),
-    _patterns(
-        14,
-        "increasing",
-        "throughput follows the input rate up to a limit; beyond it, latency rises",
-        BZIP2,
-        FACES,
-        FERRET,
-    ),
+    _patterns(14, "increasing", "throughput follows the rate up to a limit, then latency rises", BZIP2, FACES, FERRET),
     _patterns(15, "decreasing", "latency falls as soon as the rate can be sustained", FACES, LANES, FERRET),
     _patterns(16, "spike", "latency rises only in spikes", BZIP2, FACES, FERRET),
 )

@@ -120,9 +120,7 @@ class MachineBudgetRequest(Frozen):
     @model_validator(mode="after")
     def _can_be_kept(self) -> Self:
         if self.workers is None and self.cores is None:
-            raise ValueError(
-                "a budget needs workers, cores or both; to remove it, send null or run recompose budget --lift"
-            )
+            raise ValueError("a budget needs workers or cores; to remove it, send null or run recompose budget --lift")
         most, unit = (self.cores, "cores") if self.workers is None else (self.workers, "workers")
         floors = sum(each.floor if self.workers is None else ceil(each.floor) for each in self.apps.values())
         if most is not None and floors > most:

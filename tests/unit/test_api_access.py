@@ -160,7 +160,7 @@ NONE = {"workers": None, "cores": None, "apps": {}, "accepted_at": None, "shares
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({}, "a budget needs workers, cores or both; to remove it, send null or run recompose budget --lift"),
+        ({}, "a budget needs workers or cores; to remove it, send null or run recompose budget --lift"),
         ({"workers": 0}, "greater than or equal to 1"),
         ({"workers": 8, "apps": {"synthetic": {"priority": 0}}}, "greater than 0"),
         ({"workers": 8, "apps": {"synthetic": {"floor": 9}}}, "the floors add up to 9 workers; must be at most the"),

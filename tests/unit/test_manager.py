@@ -99,13 +99,13 @@ def commands(results: list[TickResult]) -> list[str]:
 
 def test_a_profile_comes_first_and_what_is_missing_is_named() -> None:
     for strategy, missing in (
-        ("vogel", "too few samples: b has 0 of 10 needed timings"),
-        ("expected-cost", "no decision yet: a stage has only 0 timings"),
+        ("vogel", "b has 0 of 10 needed timings"),
+        ("expected-cost", "a stage has only 0 timings"),
     ):
         fresh = Manager(Settings(), make_strategy(strategy), Choices(STAGES, (ONE, WIDE), ONE), Mode.AUTO, RATE)
         result = tick(fresh, snapshot(5, stages=(profile("a", 0.01),)))
         assert result.state is State.PROFILING
-        assert reason(result) == missing
+        assert reason(result).endswith(f": {missing}")
 
 
 def test_without_slo_nothing_is_done() -> None:
@@ -335,10 +335,7 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
         (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
-    assert (
-        "; wide stays, as it has the lowest expected cost of workers, late items and changes: the input"
-        in told[2].reason
-    )
+    assert "; wide stays, as it has the lowest expected cost of workers, late items and changes: " in told[2].reason
 
 
 def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later(target: Manager) -> None:

@@ -37,9 +37,7 @@ def _read_back(text: str, read: Callable[[str], object]) -> str:
     try:
         read(text)
     except (ValidationError, RecomposeError) as error:
-        raise BadValueError(
-            f"{text[:200]} is not stored, because it would be invalid when it is read again: {error}"
-        ) from error
+        raise BadValueError(f"{text[:200]} is not stored, as it would be invalid when read again: {error}") from error
     return text
 
 
