@@ -265,17 +265,14 @@ class Weighing:
         return settings.change + starts + settings.regroup * self._futures.horizon_s * present
 
     def _group(self, group: tuple[int, ...]) -> GroupNow:
-        """Return the present or planned state of the group; the backlog waits for the group with the highest load."""
+        """Return the present or planned state of the group. The backlog has to pass every group, so it counts at each:
+        the group that clears it last sets the wait."""
         now, active = self._now, self._now.active
+        waiting = now.backlog + sum(now.inside[index] for index in group)
         if group not in active.grouping:
-            inside = sum(now.inside[index] for index in group)
-            backlog = now.backlog if group[0] == 0 else 0.0
-            return GroupNow(group, 0, 0, inside + backlog, 0.0, anew=True)
-        used = [self._load(each) / count for each, count in zip(active.grouping, active.replicas, strict=True)]
+            return GroupNow(group, 0, 0, waiting, 0.0, anew=True)
         at = active.grouping.index(group)
-        inside = sum(now.inside[index] for index in group) + (now.backlog if at == used.index(max(used)) else 0.0)
-        replicas = active.replicas[at]
-        missing = max(0, active.workers - now.alive)
+        replicas, missing = active.replicas[at], max(0, active.workers - now.alive)
         ready = max(0, replicas - missing) if at == active.replicas.index(max(active.replicas)) else replicas
         missing_s = max(self._futures.step_s, now.start_s - self._history.asked_ago_s) if ready < replicas else 0.0
-        return GroupNow(group, replicas, ready, inside, missing_s)
+        return GroupNow(group, replicas, ready, waiting, missing_s)

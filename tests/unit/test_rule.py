@@ -314,6 +314,21 @@ def test_the_limit_of_workers_holds_and_the_lack_shows() -> None:
     assert choice.chosen.plan not in [each.plan for each in choice.others]
 
 
+def test_a_backlog_gets_workers_in_every_group_that_it_has_to_pass() -> None:
+    # Groups stay apart because of the price. With all workers in one group, the other one would hold the backlog up.
+    stages = (StageFacts("a"), StageFacts("b", price=3.0))
+    active, rule, plans = Plan(APART, (2, 4)), Rule(stages), []
+    for turn in turns(rule, 400, 10.0):
+        backlog = 300.0 if turn > 340 else 0.0
+        choice = rule.choose(Now(active, active.workers, backlog, [0, 0], GOALS, 12, 1.0))
+        if choice is not None and choice.chosen.plan != active:
+            rule.changed(choice.chosen.plan, active, active.workers)
+            active = choice.chosen.plan
+        plans.append(active)
+    assert all(a > 10 * EACH_S[0] and b > 10 * EACH_S[1] for a, b in (plan.replicas for plan in plans[345:]))
+    assert len(set(plans[350:])) <= 2
+
+
 def test_what_the_objective_tolerates_is_not_hopeless() -> None:
     strict, tolerant = (chosen(2.0, Plan(MERGED, (4,)), goals=(Goal(0.39, 0.95, tolerance=by),)) for by in (1.0, 1.5))
     assert (strict.hopeless, tolerant.hopeless) == (True, False)
