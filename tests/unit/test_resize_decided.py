@@ -41,10 +41,7 @@ def test_a_resize_is_called_so_from_the_first_word_to_the_decision() -> None:
     assert (reason(asked), asked.state) == ("resizing to wide", State.SWITCHING)
     done = tick(target, snapshot(20.25, "wide", since_s=20.0))
     assert (done.decision.transition, done.state) == (TransitionKind.RESIZE, State.STABLE), "over with the next tick"
-    assert (
-        "; resizing in place from one to wide, which has the lowest expected cost of workers, late items and changes: "
-        in done.decision.reason
-    )
+    assert "; resizing in place from one to wide, which has the lowest expected cost of" in done.decision.reason
     ways = {each.name: each.transition for each in done.decision.candidates}
     assert ways == {"one": None, "wide": TransitionKind.RESIZE, "wider": TransitionKind.RESIZE}
     assert reason(tick(target, snapshot(20.5, "wide", since_s=20.0))).startswith("wide stays, as it has the lowest exp")

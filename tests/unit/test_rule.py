@@ -244,14 +244,12 @@ def test_a_window_that_was_missed_is_remembered_for_longer_than_the_next_one() -
 
 
 def test_items_that_waited_for_the_first_workers_do_not_raise_the_price() -> None:
-    # The first items are in time, and a queue grows until the chosen workers have started.
-    rule, rng, active = Rule(STAGES), np.random.default_rng(5), Plan(MERGED, (1,))
-    price = []
+    rule, rng, price = Rule(STAGES), np.random.default_rng(5), []
     for turn in range(1, 400):
         at_s, came = TURN_S * turn, float(rng.poisson(10.0 * TURN_S))
         late = came if 2.0 < at_s < 10.0 or at_s > 90.0 else 0.0
         rule.observe(Seen(at_s, TURN_S, came, np.full(2, came), came * np.array(EACH_S), came, [late]), GOALS)
-        rule.choose(Now(active, 1, 0.0, [0, 0], GOALS, 16, 1.0))
+        rule.choose(Now(Plan(MERGED, (1,)), 1, 0.0, [0, 0], GOALS, 16, 1.0))
         price.append(rule.prices[0].in_work)
     assert max(price[:350]) <= RuleSettings().usual_price
     assert price[-1] > 2 * RuleSettings().usual_price, "later ones do"
