@@ -197,7 +197,9 @@ class MilitaryServer(App):
 
     def from_binary(self, value: bytes | NDArray[Any]) -> bytes:
         if not isinstance(value, bytes) or len(value) != SENT.itemsize:
-            raise ValueError(f"a tuple has {SENT.itemsize} bytes in the format of the drones; see docs/apps/military_server.md")
+            raise ValueError(
+                f"a tuple has {SENT.itemsize} bytes in the drones' format; see docs/apps/military_server.md"
+            )
         return value
 
     def from_json(self, value: Any) -> bytes:
