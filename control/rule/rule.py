@@ -92,9 +92,9 @@ class Rule:
         if max(goal.most_per_s for goal in now.goals) < self.stream.rate_per_s:  # no goal counts a backlog then
             now = replace(now, backlog=0.0)
         futures = self._futures(now)
-        found = self._weighing(now, futures).found()
-        wanted = min(found, key=lambda costs: costs.total)
-        chosen = self._held(wanted, {each.plan: each for each in found}, now)
+        weighing = self._weighing(now, futures)
+        found = weighing.found()
+        chosen = self._held(weighing, {each.plan: each for each in found}, now)
         hopeless = self._hopeless(chosen, now)
         present = next((each for each in found if each.plan == now.active), None)
         if hopeless and present is not None:
@@ -187,9 +187,10 @@ class Rule:
         self._hope = looked_s, best, missed_s
         return best is not None
 
-    def _held(self, wanted: Costs, found: Mapping[Plan, Costs], now: Now) -> Costs:
-        """Return the wanted plan. If it releases workers, choose between the present plan and those that were wanted
-        recently or, in a calm stream, were best in the long run: the cheapest with as many workers as any of these."""
+    def _held(self, weighing: Weighing, found: Mapping[Plan, Costs], now: Now) -> Costs:
+        """Return the cheapest plan. If it releases workers, choose from the present plan and those that were cheapest
+        recently or, in a calm stream, best in the long run: the cheapest with as many workers as any of these."""
+        wanted = min(found.values(), key=lambda costs: costs.total)
         _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
@@ -198,14 +199,14 @@ class Rule:
         cost = partial(worker_cost, self._stages)
         if cost(wanted.plan) >= (here := cost(now.active)):
             return wanted
-        allowed = [  # since then the limit of workers or the list may have changed
-            found.get(costs.plan, costs)
+        recent = dict.fromkeys(  # since then the limit of workers or the list may have changed
+            costs.plan
             for _, costs in (*self._wanted, *self._calm)
             if costs.plan.workers <= now.most_workers and (now.listed is None or costs.plan in found)
-        ]
-        least = min(here, max((cost(each.plan) for each in allowed), default=0.0))
-        enough = [each for each in (*allowed, found.get(now.active, wanted)) if cost(each.plan) >= least]
-        return min(enough, key=lambda costs: costs.total, default=wanted)
+        )
+        least = min(here, max(map(cost, recent), default=0.0))
+        plans = [each for each in (*recent, now.active) if cost(each) >= least and each.workers <= now.most_workers]
+        return min(weighing.weighed(plans), key=lambda costs: costs.total) if plans else wanted
 
 
 @dataclass(slots=True)

@@ -112,7 +112,7 @@ class Weighing:
         for plan in (active, *near):
             if plan == active or plan.grouping == active.grouping or self._may_regroup:
                 by_kind.setdefault((plan.grouping, plan.bundle), {})[plan] = None
-        return self._weighed([plan for plans in by_kind.values() for plan in plans])
+        return self.weighed([plan for plans in by_kind.values() for plan in plans])
 
     def _need(self, group: Sequence[int], factor: float = 1.0) -> float:
         return min(float(self._most(group)), factor * staffed(self._load(group)))
@@ -142,7 +142,7 @@ class Weighing:
         if len(grouping) > 1:  # if several groups are short of workers, more workers for one alone gain nothing
             begins = [Plan(grouping, tuple(each)) for each in (replicas, self._staffed(grouping))]
             begins = [each for each in begins if each.workers <= self._now.most_workers] or begins[1:]
-            weighed = self._weighed(begins)
+            weighed = self.weighed(begins)
             found.update((each.plan, each) for each in weighed)
             replicas = list(min(weighed, key=lambda costs: costs.total).plan.replicas)
         for _ in range(1 if len(grouping) == 1 else 2):
@@ -151,7 +151,7 @@ class Weighing:
                 most = self._now.most_workers - sum(replicas) + replicas[at]
                 counts = self._counts(group, replicas[at], min(most, self._most(group)))
                 tried = [(*replicas[:at], count, *replicas[at + 1 :]) for count in counts]
-                weighed = self._weighed([Plan(grouping, each) for each in tried])
+                weighed = self.weighed([Plan(grouping, each) for each in tried])
                 found.update((each.plan, each) for each in weighed)
                 replicas[at] = min(weighed, key=lambda costs: costs.total).plan.replicas[at]
             if replicas == before:
@@ -167,7 +167,7 @@ class Weighing:
         counts.update(round(count) for count in np.geomspace(1, most, 14).tolist())
         return sorted(count for count in counts if 1 <= count <= most)
 
-    def _weighed(self, plans: Sequence[Plan]) -> list[Costs]:
+    def weighed(self, plans: Sequence[Plan]) -> list[Costs]:
         """Return the costs of these plans."""
         now, futures = self._now, self._futures
         queues = self._queues_of(plans)
