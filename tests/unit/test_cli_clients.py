@@ -160,7 +160,7 @@ def test_a_load_that_is_to_come_is_announced_shown_and_taken_back(invoke: Invoke
 def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> None:
     for terms in ("synthetic=high", "synthetic=2:nan", "synthetic=2:1e9"):
         assert f"'{terms}' is not understood; give ferret=2 for priority 2" in told(invoke("budget", terms), 2)
-    assert "a budget needs workers, cores or both" in told(invoke("budget", "synthetic=2"), 1)
+    assert "a budget needs workers or cores" in told(invoke("budget", "synthetic=2"), 1)
     assert "there is no app 'words'" in told(invoke("budget", "--workers", "8", "words=2"), 1)
     assert "--lift cannot be combined" in told(invoke("budget", "--lift", "--workers", "8"), 2)
 
