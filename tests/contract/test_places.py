@@ -235,7 +235,7 @@ def test_what_nats_keeps_too_few_of_by_subject_is_counted(nats: ANats, capsys: p
     source = opened(nats)
     assert read(source, 3)[0] == [0, 2, 5]
     (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages were dropped" in line)
-    assert "keeps 1 messages a subject" in told
+    assert "keeps 1 messages per subject" in told
     assert "count=3" in told
     end(source)
 
@@ -264,7 +264,7 @@ def test_what_redis_trims_before_a_read_is_told(redis: ARedis, capsys: pytest.Ca
     redis.server.client.xtrim("numbers", maxlen=4, approximate=False)
     readers = source, opened(redis, behind[5]), opened(redis, behind[4])
     for reader, missing in zip(readers, (8, 8, 9), strict=True):
-        said = f"'numbers' has dropped {missing} entries behind .*, which were not read; start a"
+        said = f"'numbers' has dropped {missing} entries after .*, which were not read; start a"
         if on_gap == "end":
             with pytest.raises(RecomposeError, match=said):
                 read(reader, 1)
@@ -280,7 +280,7 @@ def test_what_redis_trims_behind_a_reader_that_stands_within_is_told(redis: ARed
     source = opened(redis)
     assert read(source, MOST)[0][-1] == MOST - 1
     redis.server.client.xtrim("numbers", maxlen=MOST - 1, approximate=False)
-    with pytest.raises(RecomposeError, match=f"has dropped {MOST + 1} entries behind"):
+    with pytest.raises(RecomposeError, match=f"has dropped {MOST + 1} entries after"):
         read(source, 1)
     source.close()
 
@@ -313,7 +313,7 @@ def test_what_is_deleted_of_a_redis_stream_ends_no_run(redis: ARedis, capsys: py
     ids = [each for each, _ in redis.server.client.xrange("numbers")]
     redis.server.client.xdel("numbers", *ids[:4])
     assert read(source, 2)[0] == [4, 5]
-    assert "has dropped 1 entries behind" in capsys.readouterr().out
+    assert "has dropped 1 entries after" in capsys.readouterr().out
     end(source)
 
 
@@ -324,7 +324,7 @@ def test_a_position_that_an_earlier_version_stored_is_one_to_go_on_from(redis: A
     assert read(source, 3)[0] == [3, 4, 5]
     redis.put(bodies(range(6, 10)))
     redis.server.client.xtrim("numbers", maxlen=1, approximate=False)
-    with pytest.raises(RecomposeError, match="has dropped 3 entries behind"):
+    with pytest.raises(RecomposeError, match="has dropped 3 entries after"):
         read(source, 1)
     source.close()
 
