@@ -56,6 +56,7 @@ def misses_ray(up: Daemon) -> bool:
     return "Ray does not answer" in up.http.get("/readyz").json().get("detail", "")
 
 
+@pytest.mark.long  # for every change: tests/unit/test_ray_own.py
 @pytest.mark.timeout(5 * PATIENCE_S)  # as each wait has its own end
 def test_a_service_whose_head_was_replaced_says_so_and_goes_on_when_started_again(head: Head, tmp_path: Path) -> None:
     with daemon(tmp_path, "--ray", f"127.0.0.1:{head.port}") as up:
