@@ -77,7 +77,6 @@ def test_a_service_whose_head_was_replaced_says_so_and_goes_on_when_started_agai
         assert [row["serial"] for row in rows] == [row["value"]["item"] for row in rows] == [*range(len(rows))] != []
         assert not psutil.pid_exists(before["runner"]["pid"])
     log = up.log()
-    print(log)
     assert "was started anew and does not know this process" in log
     assert "SIGABRT" not in log
     assert "*** " not in log
