@@ -317,8 +317,7 @@ def test_a_backlog_gets_workers_in_every_group_that_it_has_to_pass() -> None:
     stages = (StageFacts("a"), StageFacts("b", price=3.0))
     active, rule, plans = Plan(APART, (2, 4)), Rule(stages), []
     for turn in turns(rule, 400, 10.0):
-        backlog = 300.0 if turn > 340 else 0.0
-        choice = rule.choose(Now(active, active.workers, backlog, [0, 0], GOALS, 12, 1.0))
+        choice = rule.choose(Now(active, active.workers, 300.0 * (turn > 340), [0, 0], GOALS, 12, 1.0))
         if choice is not None and choice.chosen.plan != active:
             rule.changed(choice.chosen.plan, active, active.workers)
             active = choice.chosen.plan
@@ -330,9 +329,6 @@ def test_a_backlog_gets_workers_in_every_group_that_it_has_to_pass() -> None:
 def test_what_the_objective_tolerates_is_not_hopeless() -> None:
     strict, tolerant = (chosen(2.0, Plan(MERGED, (4,)), goals=(Goal(0.39, 0.95, tolerance=by),)) for by in (1.0, 1.5))
     assert (strict.hopeless, tolerant.hopeless) == (True, False)
-
-
-# --- several goals, limits and shares of a machine --------------------------------------------------------------------
 
 
 def test_a_smaller_limit_counts_at_once_also_for_what_was_wanted_before() -> None:

@@ -47,7 +47,8 @@ def test_a_runner_that_is_to_move_delivers_what_it_has_and_another_goes_on(bench
         assert first.killed
         bench.until(lambda: bench.is_in(Up))
     assert bench.watchdog.remembered.unfinished == 0
-    assert [each["event"][:12] for each in logged if each["log_level"] != "debug"] == ["runner moves", "runner is up"]
+    events = [each["event"] for each in logged if each["log_level"] != "debug"]
+    assert events == ["runner moves to another node", "runner is up"]
     origin = bench.runner.spec.origin
     assert (origin.epoch, origin.started_again) == (2, "node a is to go")
     assert bench.watchdog.condition.deaths.restarts == 0
