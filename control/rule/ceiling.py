@@ -1,21 +1,19 @@
 """Detect a ceiling of the throughput that more workers do not raise: a database of four connections, memory bandwidth.
 
 Two throughputs are compared, both while no worker lacks items: before and after workers were added. If the gain is
-certainly much too small, the throughput is a ceiling. After a while more workers are tried again. Each time the ceiling
-is confirmed, that while doubles.
+certainly much too small, the throughput is a ceiling for a while, which doubles each time it is confirmed.
 """
 
 import math
 from collections import deque
 
 _TURNS, _LAST_TURNS, _ITEMS = 12, 40, 20.0
-"""Smallest number of turns for a known throughput, number of turns that it is a mean of, and smallest item count."""
+"""Smallest and largest number of turns for a known throughput, and smallest number of items."""
 _IN_VAIN = 0.4
 """Workers gained nothing if the throughput rose by less than this part of the increase in workers, as logarithms."""
 _ERRORS = 3.0
 """Number of standard errors by which the gain must fall short."""
-_RECENT_S = 60.0
-_BELIEVED_S, _LONGEST_S = 60.0, 1800.0
+_RECENT_S, _BELIEVED_S, _LONGEST_S = 60.0, 60.0, 1800.0
 
 
 class _Level:

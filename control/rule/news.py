@@ -20,8 +20,7 @@ _FADES = 0.002
 
 
 class News:
-    """Detects changes of rate and work. The scatter of counts is their index of dispersion between neighbouring turns:
-    0 for a camera, 1 for independent users, more for bursts."""
+    """Detects changes of rate and work."""
 
     def __init__(self) -> None:
         self.since = 0
@@ -33,13 +32,12 @@ class News:
 
     @property
     def dispersion(self) -> float:
-        """Index of dispersion: the variance of counts between neighbouring turns, over their mean."""
+        """Variance of counts between neighbouring turns, over their mean: 0 for a camera, 1 for independent users."""
         return max(0.02, self._off2 / self._count)
 
     @property
     def moving(self) -> bool:
-        """True if the rate moved in the last minutes by more than its scatter between turns explains: such a stream
-        is expected to move again, even if the last seconds were calm."""
+        """True if the rate moved in the last minutes by more than its scatter between turns explains."""
         usual = _MOVING * max(0.05, self.dispersion)
         return self._blocks >= 4 and self._block_off2 / self._block_count > usual
 

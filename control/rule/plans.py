@@ -169,15 +169,19 @@ class Costs:
 
     def attained(self, goals: Sequence[Goal]) -> float:
         """Return the attained part of the goal that is met worst; 1: all goals are met. For a throughput goal, the
-        part of the load that is processed counts too: with a long queue all items are late, but are still delivered."""
+        processed part of the load counts too: items of a long queue are late, but delivered."""
         in_time = [min(1.0, (1 - late) / goal.share) for late, goal in zip(self.late_shares, goals, strict=True)]
         kept = [0.0 if goal.per_s is None else min(1.0, self.kept_up / goal.share) for goal in goals]
         return min((max(pair) for pair in zip(in_time, kept, strict=True)), default=1.0)
 
     def keeps(self, goals: Sequence[Goal], part: float) -> bool:
-        """Return True if, for each goal, at most ``part`` of the allowed late items would be late."""
+        """Return True if the plan lasts and, for each goal, at most ``part`` of the allowed late items are late."""
         pairs = zip(self.late_shares, goals, strict=True)
-        return all(late <= part * (1 - goal.share) + 1e-9 for late, goal in pairs)
+        return self.lasts(goals) and all(late <= part * (1 - goal.share) + 1e-9 for late, goal in pairs)
+
+    def lasts(self, goals: Sequence[Goal]) -> bool:
+        """Return True if no queue grows without limit, however slowly. Above a rate that is a goal, it may."""
+        return self.kept_up >= max(1.0 if math.isinf(goal.most_per_s) else goal.share for goal in goals)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,8 @@ _LEAST_ITEMS = 20.0
 
 class Price:
     """The price of a late item for one goal. It rises while the late items of the last window exceed half of the number
-    aimed at, and falls otherwise (dual ascent).
-
-    Within a window, it rises faster the more of the allowed late items are used up: the next window does not make up
-    for this one. For the same reason it falls more slowly than it rises.
-    """
+    aimed at, faster the more of the allowed ones are used up, and otherwise falls more slowly (dual ascent): the next
+    window does not make up for this one."""
 
     def __init__(self, settings: RuleSettings) -> None:
         self._settings = settings

@@ -42,12 +42,11 @@ def waits(
     start_s: float,
     room: float | Array = math.inf,
 ) -> tuple[Array, Array]:
-    """Return an arriving item's wait, by replicas, future and step, and the work left at the end, by replicas and
-    future; in seconds. ``each_and_hop_s``: the group's mean time for an item, and the hop's part of it. ``room``: most
-    workers that can be busy at a time; one number, or by replicas.
+    """Return an arriving item's wait (by replicas, future and step) and the work left at the end, in seconds.
+    ``each_and_hop_s``: mean time for an item, and the hop's part of it. ``room``: most workers that can be busy.
 
-    Work is modelled as a fluid that all workers of the group drain (Lindley's recursion in steps). An item in work
-    delays only the next item of its own worker, so half an item is subtracted for each worker beyond the first.
+    Work is a fluid that all workers of the group drain (Lindley's recursion in steps). An item in work delays only the
+    next item of its own worker, so half an item is subtracted for each worker beyond the first.
     """
     each_s, hop_s = each_and_hop_s
     work_s = futures.items * (futures.each_s[:, :, list(now.stages)].sum(axis=2) + hop_s)

@@ -75,8 +75,7 @@ class Rule:
             price.add(seen.at_s, seen.elapsed_s, seen.delivered, late, expected, goal.share)
 
     def late_of_mean(self, goal: Goal, latency_s: float) -> float:
-        """Return the share of an item that counts as late at this mean latency; below 0 if the items were faster than
-        usual, so that random deviations cancel out."""
+        """Return the share of an item that counts as late at this mean latency; below 0 if it is faster than usual."""
         item, rate_per_s = ItemTime.of(self.stream.work_s, self.stream.cv), self.stream.rate_per_s
         return float(item.late_of_mean(goal, np.array(latency_s - item.ordered_s(rate_per_s)), rate_per_s))
 
@@ -105,12 +104,11 @@ class Rule:
         return Choice(chosen, tuple(told)[:_TOLD], futures.horizon_s, hopeless)
 
     def reaches(self, now: Now, limits: Sequence[tuple[int, float]]) -> list[Costs] | None:
-        """Return the costs of the best plan in the long run within each of the limits (workers, cores), with all
-        workers started and no backlog; None if there are too few timings."""
+        """Return the costs of the best plan in the long run within each limit (workers, cores), if known."""
         if self.stream.known < _ENOUGH:
             return None
         futures, calm = self._lasting(now)
-        computing = sum(each * share for each, share in zip(self.stream.each_s, now.costing.cpu_share, strict=False))
+        computing = sum(each * share for each, share in zip(futures.mean_s, now.costing.cpu_share, strict=False))
         used_cores = computing * float(futures.items.mean()) / futures.step_s
         found: dict[int, Costs] = {}
         last: Costs | None = None
@@ -161,6 +159,8 @@ class Rule:
         futures = self.stream.futures(settings.start_share * now.start_s + bound_s + settings.beyond_s)
         if self._is_calm:  # recent random fluctuations do not predict the next ones
             futures = self.stream.stationary(futures.step_s, settings.steps)
+        if now.backlog * self.stream.work_s > 0.5 * bound_s * now.alive:  # such a wait multiplies an error of the mean
+            futures = replace(futures, mean_s=self.stream.each_s)
         return futures.announced(now.announced).at_most(max(goal.most_per_s for goal in now.goals))
 
     @property
@@ -170,7 +170,7 @@ class Rule:
     def _weighing(self, now: Now, futures: Futures, least_price: float = 0.0) -> Weighing:
         prices_s = [max(least_price, price.in_work) * self.stream.work_s for price in self.prices]
         history = History(self._at_s - self._asked_s, self._at_s - self._regrouped_s, prices_s, self.most_per_s)
-        return Weighing(self._stages, self._settings, now, self.stream.item, futures, history)
+        return Weighing(self._stages, self._settings, now, self.stream.cv, futures, history)
 
     def _hopeless(self, chosen: Costs, now: Now) -> bool:
         """Return True if no plan that may be chosen would meet the goals even in the long run."""
@@ -189,15 +189,21 @@ class Rule:
 
     def _held(self, weighing: Weighing, found: Mapping[Plan, Costs], now: Now) -> Costs:
         """Return the cheapest plan. If it releases workers, choose from the present plan and those that were cheapest
-        recently or, in a calm stream, best in the long run: the cheapest with as many workers as any of these."""
-        wanted = min(found.values(), key=lambda costs: costs.total)
+        recently or, in a calm stream, best in the long run: the cheapest with as many workers as any of these. A plan
+        whose queue would grow is not chosen for a release."""
+        cost = partial(worker_cost, self._stages)
+        here = cost(now.active)
+
+        def may_follow(each: Costs) -> bool:
+            return each.lasts(now.goals) or (not self._is_calm and (each.plan == now.active or cost(each.plan) > here))
+
+        wanted = min(list(filter(may_follow, found.values())) or found.values(), key=lambda costs: costs.total)
         _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
         elif not self._calm or self._at_s - self._calm[-1][0] >= _LOOKED_S:
             _note(self._calm, self._at_s, self._in_the_long_run(now), self._settings.calm_after_s + now.start_s)
-        cost = partial(worker_cost, self._stages)
-        if cost(wanted.plan) >= (here := cost(now.active)):
+        if cost(wanted.plan) >= here:
             return wanted
         recent = dict.fromkeys(  # since then the limit of workers or the list may have changed
             costs.plan
@@ -206,7 +212,8 @@ class Rule:
         )
         least = min(here, max(map(cost, recent), default=0.0))
         plans = [each for each in (*recent, now.active) if cost(each) >= least and each.workers <= now.most_workers]
-        return min(weighing.weighed(plans), key=lambda costs: costs.total) if plans else wanted
+        weighed = filter(may_follow, weighing.weighed(plans) if plans else [])
+        return min(weighed, key=lambda costs: costs.total, default=wanted)
 
 
 @dataclass(slots=True)

@@ -47,4 +47,4 @@ class RuleSettings:
     catch_up_s: float = 60.0
     """Longest time after the first choice in which late items do not raise the price: they may have waited for it."""
     regroup: float = 0.15
-    """Share of the cost that other groups must save, because workers load other stages and the old groups drain."""
+    """Share of the workers' cost that other groups must save, and of the late items any change without more workers."""

@@ -1,16 +1,15 @@
 """The model of the stream: past arrivals and stage times, turn by turn, and possible futures.
 
 Futures are the periods after the most similar moments of the past, scaled to the present (analogue forecasting; Lorenz,
-"Atmospheric Predictability as Revealed by Naturally Occurring Analogues", J. Atmos. Sci. 26, 1969). So they contain
-bursts, waves, dispersion and runs of expensive items as these occurred, without a model of them. Until there is a past,
-futures are drawn from a Poisson process whose rate has the error of its count.
+J. Atmos. Sci. 26, 1969). So they contain bursts, waves and runs of expensive items as these occurred. Until there is a
+past, futures are drawn from a Poisson process whose rate has the error of its count.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -24,19 +23,16 @@ Array = npt.NDArray[np.float64]
 _KEPT = 16_384
 """Number of turns that are stored: about an hour."""
 _FIRST = 20
-"""Number of turns at the start at which no future begins, because their rates are based on few items."""
+"""Number of turns at the start at which no future begins: their rates are based on few items."""
 _POOL = 4
-"""Number of similar moments, as a multiple of the number of futures. Evenly spaced ones of them are used, because
-neighbouring moments have nearly the same future."""
+"""Number of similar moments, as a multiple of the futures. Evenly spaced ones are used: neighbours are alike."""
 _LOOKED = 1500
 """Maximum number of past moments that are compared with the present."""
 _MOST_SCALED = 1.5
 """Logarithm of the largest factor by which a past rate is scaled to the present one."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_TOLD_BY = 2
-"""Smallest number of items that shows a changed time of a stage."""
-_FEW_VARY = 0.01
-"""Smallest squared coefficient of variation of an item's time while few items were measured."""
+_TOLD_BY, _FEW_VARY = 2, 0.01
+"""Smallest number of items that shows a changed time of a stage, and smallest squared coefficient of variation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +44,8 @@ class Futures:
     """Number of arriving items, by future and step."""
     each_s: Array
     """Time of an item in seconds, by future, step and stage."""
+    mean_s: Array
+    """Mean time of an item in seconds, by stage."""
 
     @property
     def horizon_s(self) -> float:
@@ -55,10 +53,9 @@ class Futures:
         return self.step_s * int(self.items.shape[1])
 
     def at_most(self, per_s: float) -> Futures:
-        """Return the futures with arrivals capped at a rate, in items/s."""
-        if math.isinf(per_s):
-            return self
-        return Futures(self.step_s, np.minimum(self.items, per_s * self.step_s), self.each_s)
+        """Return the futures with at most this rate in items/s, as a mean over each."""
+        rate_per_s = self.items.mean(axis=1, keepdims=True) / self.step_s
+        return replace(self, items=self.items * np.minimum(1.0, per_s / np.maximum(rate_per_s, 1e-9)))
 
     def announced(self, loads: Sequence[tuple[float, float, float]]) -> Futures:
         """Return the futures with planned loads: begin and end in seconds from now, and rate in items/s."""
@@ -68,7 +65,7 @@ class Futures:
             then = (from_s <= at_s) & (at_s < until_s)
             scatter = self.items[:, then] / max(float(self.items.mean()), 1e-9)
             items[:, then] = rate_per_s * self.step_s * np.clip(scatter, 0.5, 2.0)
-        return Futures(self.step_s, items, self.each_s)
+        return replace(self, items=items)
 
 
 class _Work:
@@ -77,13 +74,14 @@ class _Work:
     def __init__(self, at_once: Sequence[int], items: float) -> None:
         """``items``: number of items over which the mean is taken."""
         self._at_once, self._items = np.array(at_once, dtype=np.float64), items
-        self.each_s = np.zeros(len(at_once))
+        self.each_s, self.lasting_s = np.zeros((2, len(at_once)))
+        """Mean time of the latest items, and of all items since the last change, by stage."""
         self.seen = np.zeros(len(at_once))
         """Number of measured items, by stage."""
         self.variance = 0.0
         """Variance of the time in all stages, relative to the square of its mean."""
-        self._since = np.zeros(len(at_once))
-        """Number of items since the last change of the time, by stage."""
+        self._since, self._lasted = np.zeros((2, len(at_once)))
+        """Number of items since the last change of the time, and of the stream, by stage."""
         self._varies = np.zeros(len(at_once))
         """Variance of the logarithm of an item's time, by stage."""
         self._latest = np.zeros((2, len(at_once)))
@@ -101,12 +99,18 @@ class _Work:
         self._varies += (off2 - self._varies) * np.minimum(1.0, done / np.clip(self.seen, 1.0, 300.0))
         weight = np.minimum(1.0, done / np.maximum(1.0, np.minimum(self._since, self._items)))
         self.each_s = self.each_s + (row - self.each_s) * weight
+        self._lasted += done
+        self.lasting_s = self.lasting_s + (row - self.lasting_s) * done / np.maximum(1.0, self._lasted)
         count = float(done[-1])
         if count and self.seen.min() > 5:
             off_s = float((busy_s - done * self.each_s).sum())
             share = min(1.0, count / min(float(self.seen.min()), 300.0))
             self.variance += (off_s**2 / count / max(float(self.each_s.sum()), 1e-9) ** 2 - self.variance) * share
         return row
+
+    def restart(self) -> None:
+        """Begin the long mean with the latest items, after a change of the stream."""
+        self.lasting_s, self._lasted = self.each_s, np.minimum(self._lasted, self._items)
 
     def _look(self, done: Array, busy_s: Array) -> None:
         """Restart the mean of a stage whose latest times differ from it by more than chance explains."""
@@ -173,18 +177,12 @@ class Stream:
         return (self._turns - self._news.since) * self._turn_s
 
     @property
-    def item(self) -> tuple[Array, float]:
-        """A worker's mean time for an item, by stage, and the coefficient of variation of the sum."""
-        return self.each_s, self.cv
-
-    @property
     def known(self) -> int:
         """Number of measured items of the stage with the fewest."""
         return int(self._work.seen.min())
 
     def add(self, elapsed_s: float, arrived: float, done: Array, busy_s: Array, set_per_s: float | None = None) -> None:
-        """Record a turn: arrived items, and by stage the finished items and their time. ``set_per_s``: rate of a source
-        with a set rate."""
+        """Record a turn's arrived items, and finished items and their time by stage; ``set_per_s``: the set rate."""
         settings = self._settings
         if self._turns == _KEPT:
             self._forget()
@@ -209,7 +207,10 @@ class Stream:
         level = math.log(self.rate_per_s + floor)
         self._features[turn] = (level, level - math.log(self.slow_per_s + floor), math.log(max(self.work_s, 1e-9)))
         self._turns += 1
+        since = self._news.since
         self._news.look(self._turns, self._came, self._worked)
+        if self._news.since != since:
+            self._work.restart()
 
     def suppose(self, rate_per_s: float) -> None:
         """Scale the past to another present rate, in items/s."""
@@ -221,9 +222,8 @@ class Stream:
         self.rate_per_s, self.slow_per_s = rate_per_s, factor * self.slow_per_s
 
     def stationary(self, step_s: float, steps: int) -> Futures:
-        """Return futures in which the stream stays as it is since the last change: shuffled blocks of that time (block
-        bootstrap; Künsch, Ann. Stat. 17, 1989), each as long as a usual future. The work per item is that of other
-        turns. The longer the futures, the fewer there are."""
+        """Return futures in which the stream stays as since the last change: shuffled blocks of that time, as long as a
+        usual future (block bootstrap; Künsch, Ann. Stat. 17, 1989). The work per item is that of other turns."""
         first, count = self._news.since, max(8, self._settings.futures * self._settings.steps // steps)
         stride = max(1, round(step_s / self._turn_s))
         length = min(steps, self._settings.steps, max(1, (self._turns - first) // (2 * stride)))
@@ -237,7 +237,7 @@ class Stream:
         shares = (0.5 + _GOLDEN * np.arange(1, count * steps + 1)) % 1.0
         of = first + (shares * max(1, self._turns - first - stride + 1)).astype(np.int64).reshape(count, steps, 1)
         each_s = self._each_s[np.minimum(of + np.arange(stride), self._turns - 1)].mean(axis=2)
-        return Futures(stride * self._turn_s, items, each_s)
+        return Futures(stride * self._turn_s, items, each_s, self._work.lasting_s)
 
     def futures(self, horizon_s: float) -> Futures:
         """Return futures of the length of the horizon, rounded up to whole turns."""
@@ -256,11 +256,10 @@ class Stream:
             then_s = np.maximum(self._each_s[before].mean(axis=1), 1e-9)
             costs = np.clip(self.each_s / then_s, 0.2, 5.0)
             each_s[:count] = self._each_s[after].mean(axis=2) * costs[:, None, :]
-        return Futures(step_s, items, each_s)
+        return Futures(step_s, items, each_s, self.each_s)
 
     def _similar(self, turns: int) -> npt.NDArray[np.int64]:
-        """Return the past turns most similar to the present whose next ``turns`` are known. There are fewer than
-        ``futures`` if not enough are similar, and none if the present is new."""
+        """Return the past turns most similar to the present whose next ``turns`` are known: at most ``futures``."""
         last = self._turns - 1 - turns
         if last <= 2 * _FIRST:
             return np.zeros(0, np.int64)

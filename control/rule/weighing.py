@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +18,9 @@ from control.rule.stream import Array, Futures
 _ALL_COUNTED = 16
 """Largest group for which every number of replicas is considered; for larger ones, near numbers and a few others."""
 _SCREENED = 20
-"""Number of compositions of a user's list that are compared under all futures: those nearest to the workers needed for
-the mean load and for larger loads."""
+"""Number of compositions of a user's list that are compared for each of three loads."""
 _POINTS = 129
 """Number of waits for which the share of late items is computed; between them the share is interpolated."""
-_UNLIMITED = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +64,19 @@ class Weighing:
         stages: Sequence[StageFacts],
         settings: RuleSettings,
         now: Now,
-        item: tuple[Array, float],
+        cv: float,
         futures: Futures,
         history: History,
     ) -> None:
-        """``item``: a worker's mean time for an item, by stage, and the coefficient of variation of the sum."""
+        """``cv``: coefficient of variation of an item's time in all stages."""
         self._stages, self._settings, self._now, self._futures = stages, settings, now, futures
         self._history = history
         self._queues: dict[_Key, _Queue] = {}
         self._rooms: dict[tuple[tuple[int, ...], float], float] = {}
-        self._each_s: list[float] = item[0].tolist()
+        self._each_s: list[float] = futures.mean_s.tolist()
         self._rate_per_s = float(futures.items.mean()) / futures.step_s
         stretch = [stage.at_once * max(1.0, now.costing.together) for stage in stages]
-        self._item = ItemTime.of(sum(np.array(self._each_s) * stretch), item[1])
+        self._item = ItemTime.of(sum(np.array(self._each_s) * stretch), cv)
         axes = {goal: np.linspace(0, goal.bound_s, _POINTS) for goal in now.goals}  # after a longer wait all are late
         self._late_after = {goal: (at, self._item.late(goal, at, self._rate_per_s)) for goal, at in axes.items()}
 
@@ -210,8 +208,7 @@ class Weighing:
         return [[self._queues[key] for key in of] for of in keys]
 
     def _simulated(self, group: tuple[int, ...], hop_s: float, keys: Sequence[_Key]) -> Iterator[_Queue]:
-        """Yield the group's queue by number of workers and room: an item's wait, and the items that are late after the
-        horizon because of the queue left at its end, by goal."""
+        """Yield the group's queues: an item's wait, and the items that the queue at the end makes late, by goal."""
         now, futures = self._now, self._futures
         replicas, room = np.array([key[2:] for key in keys]).T
         each_s, load = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9), self._load(group)
@@ -235,13 +232,12 @@ class Weighing:
         return float(devices(float(np.dot(plan.replicas, reserved))))
 
     def _room(self, group: tuple[int, ...], gpus: float) -> float:
-        """Return the number of workers of the group that can be busy. The group gets the cores and GPUs that other
-        groups leave, but at least its proportional part. The ceiling of the throughput limits it as well."""
+        """Return how many workers can be busy: by the ceiling, and the cores and GPUs that other groups leave."""
         if (known := self._rooms.get((group, gpus))) is not None:
             return known
         now, costing = self._now, self._now.costing
         shared = self._history.most_per_s * (sum(self._each_s[index] for index in group) + costing.hop_of_item_s())
-        room = min(shared, _UNLIMITED)
+        room = min(shared, 1e9)
         for shares, count in ((costing.cpu_share, now.cores), (costing.gpu_share, gpus)):
             if not shares or math.isinf(count):
                 continue
@@ -254,19 +250,23 @@ class Weighing:
         return room
 
     def _change(self, plan: Plan) -> float:
-        """Return the cost of changing to the plan: half a start time of new workers, and the drain of other groups."""
+        """Return the cost of changing to the plan: half a start time of new workers, and what it has to save."""
         active, settings = self._now.active, self._settings
         if plan == active:
             return 0.0
         present = worker_cost(self._stages, active)
-        starts = 0.5 * self._now.start_s * max(0.0, worker_cost(self._stages, plan) - present)
-        if plan.grouping == active.grouping:
-            return settings.change + starts
-        return settings.change + starts + settings.regroup * self._futures.horizon_s * present
+        more = worker_cost(self._stages, plan) - present
+        save = 0.0 if more > 0 else self._present_late
+        if plan.grouping != active.grouping:
+            save += self._futures.horizon_s * present
+        return settings.change + 0.5 * self._now.start_s * max(0.0, more) + settings.regroup * save
+
+    @cached_property
+    def _present_late(self) -> float:
+        return self.weighed([self._now.active])[0].late
 
     def _group(self, group: tuple[int, ...]) -> GroupNow:
-        """Return the present or planned state of the group. The backlog has to pass every group, so it counts at each:
-        the group that clears it last sets the wait."""
+        """Return the present or planned state of the group. The backlog counts at every group: it has to pass all."""
         now, active = self._now, self._now.active
         waiting = now.backlog + sum(now.inside[index] for index in group)
         if group not in active.grouping:

@@ -238,7 +238,7 @@ def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float, ru
         return late
     asked, waits = min(goal.per_s, snapshot.input_rate_per_s), snapshot.backlog > 0
     kept_up = asked if not waits else (snapshot.throughput_per_s or 0.0)
-    behind = max(0.0, goal.share * asked - kept_up) * elapsed_s
+    behind = (goal.share * asked - kept_up) * elapsed_s  # below 0 if ahead, so that random deviations cancel out
     return behind if goal.per_s < snapshot.input_rate_per_s else max(late, behind)  # items above the goal may be late
 
 

@@ -85,7 +85,14 @@ def test_it_says_when_nothing_that_may_be_chosen_will_do() -> None:
     assert "no composition with at most 6 workers is expected to meet the objective" in last.reason
 
 
-# --- where the list of compositions limits, and not the machine, the answer says so -----------------------------------
+def test_of_a_throughput_that_varies_by_chance_the_mean_counts() -> None:
+    strategy, objective = make_strategy("expected-cost"), objective_of(Slo("throughput", 90.0))
+    for turn in range(400):
+        seen = replace(snapshot(100.0, 0.0, turn / 4), queued=500, throughput_per_s=80.0 if turn % 2 else 110.0)
+        strategy.observe(seen, objective, STAGES)
+        asked = Situation(Trigger.INPUT_RATE, seen, objective, MISSED, LIST[1], LIST, Settings())
+        reason = strategy.propose(asked, ()).reason
+    assert "of the items of the last 5 min were late" not in reason
 
 
 LIST = (Composition("wide1", ONE.groups), Composition("wide2", (Group(("a",)), Group(("b",), Pattern.PAR, 2))))
