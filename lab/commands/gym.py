@@ -33,7 +33,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command()
 @click.option("--policies", callback=_names, help="Policies by name, or as FILE:CLASS, such as policy.py:MyPolicy.")
 @click.option(
-    "--suite", "part", type=click.Choice(["training", "train", "test"]), default="training", show_default=True
+    "--suite", "part", type=click.Choice(["training", "train", "test", "fresh"]), default="training", show_default=True
 )
 @click.option("--loads", callback=_names, help="Pairs of app and load, by name or group (default: all of the suite).")
 @click.option("--trace", "traces", multiple=True, type=_FILE, help="File of arrivals that replaces the suite's loads.")

@@ -1,13 +1,16 @@
 """List the plays: pairs of an app and a load, divided into a training part and a test part.
 
 Rules are developed and tuned on the training part only. The test part is played for a release and recorded with the
-commit. Anyone who has looked at it must draw another one: it becomes training, and ``SPLIT`` gets another number.
+commit. The fresh part is a random draw of other pairs for comparisons after a look at the test part. It is played once
+for a version of a rule; then ``DRAW`` gets another number.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Literal
 from zlib import crc32
@@ -19,7 +22,9 @@ from lab.gym.model import Play
 
 SPLIT = 1
 HOUR_S = 3600.0
-Part = Literal["training", "test"]
+DRAW, DRAWN = 2, 16
+"""Number of the draw of the fresh part, which is also the seed of its arrivals, and its number of pairs."""
+Part = Literal["training", "test", "fresh"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Pair:
     @property
     def part(self) -> Part:
         """Return the part, which follows from the names."""
+        if self.group == "fresh":
+            return "fresh"
         return "test" if crc32(f"{SPLIT} {self.app} {self.load} {self.seed}".encode()) % 5 < 2 else "training"
 
     def play(self) -> Play:
@@ -142,6 +149,17 @@ SUITE: tuple[Pair, ...] = (
 )
 GROUPS = tuple(dict.fromkeys(pair.group for pair in SUITE))
 QUICK = ("wide/crowds", "accel/steps")
+_TRIED = tuple(product(("accel", "mixed", "state"), ("crowds", "steps", "waves", "self_similar")))
+"""Pairs outside the suite that were used for the development of expected-cost."""
+
+
+def fresh(draw: int) -> tuple[Pair, ...]:
+    """Draw pairs of an app and a load of the suite that do not occur in it."""
+    busy = {pair.app: pair.busy for pair in SUITE if pair.group != "queued"}
+    known = {*_TRIED, *((pair.app, pair.load) for pair in SUITE)}
+    others = [each for each in product(busy, LOADS) if each not in known and each[1] != "queued"]
+    picked = random.Random(draw).sample(others, DRAWN)
+    return tuple(Pair(app, load, busy[app], "fresh", draw) for app, load in picked)
 
 
 def chosen(part: Part | None, names: Sequence[str], duration_s: float, seeds: int) -> tuple[Pair, ...]:
@@ -153,6 +171,8 @@ def chosen(part: Part | None, names: Sequence[str], duration_s: float, seeds: in
         if name not in GROUPS and name not in {pair.name for pair in SUITE}:
             known = ", ".join((*GROUPS, *(pair.name for pair in SUITE)))
             raise RecomposeError(f"unknown load {name!r}; there are {known}")
+    if part == "fresh":
+        return tuple(replace(pair, duration_s=duration_s) for pair in fresh(DRAW))
     drawn = [replace(pair, seed=seed, duration_s=duration_s) for pair in SUITE for seed in range(seeds)]
     wanted = [pair for pair in drawn if not names or pair.group in names or pair.name.rsplit("/0", 1)[0] in names]
     return tuple(pair for pair in wanted if part is None or pair.part == part)

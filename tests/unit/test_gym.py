@@ -28,7 +28,7 @@ from lab.gym.policies.port import Policy
 from lab.gym.report import standings
 from lab.gym.score import Score, late_by_minute, score_of
 from lab.gym.steering import Change
-from lab.gym.suite import SUITE, Pair
+from lab.gym.suite import DRAWN, SUITE, Pair, chosen, fresh
 from service.cli.main import main
 
 READY_S = 5.0
@@ -146,9 +146,6 @@ def test_a_load_that_no_schedule_can_hold_has_an_infinite_floor() -> None:
     assert floor_of(play) == np.inf
 
 
-# --- contests ---------------------------------------------------------------------------------------------------------
-
-
 OWN = """
 class Two:
     def __init__(self, given):
@@ -186,6 +183,14 @@ def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
     assert (once.work.cpu_s == again.work.cpu_s).all()
     assert once.machine.most_workers >= len(once.apart)
     assert not once.opening or len(once.opening) == len(once.stages)
+
+
+def test_fresh_pairs_are_not_in_the_suite_and_differ_by_draw() -> None:
+    suite = {(pair.app, pair.load) for pair in SUITE}
+    assert not suite & {(pair.app, pair.load) for draw in range(9) for pair in fresh(draw)}
+    assert len(set(fresh(1))) == DRAWN
+    assert fresh(1) == fresh(1) != fresh(2)
+    assert {pair.part for pair in chosen("fresh", (), 600.0, 1)} == {"fresh"}
 
 
 @pytest.mark.parametrize(
