@@ -22,8 +22,6 @@ from apps.tpcxbb import tables
 from apps.tpcxbb.generate import DAY_S, Plan
 from lab.benchmarks.plain import serial
 
-# --- SQL over whole tables --------------------------------------------------------------------------------------------
-
 SOLD_S = f"(ss_sold_date_sk * {DAY_S} + ss_sold_time_sk)"
 Q1_SQL = f"""
 with sales as (select distinct ss_ticket_number ticket, ss_item_sk item, {SOLD_S} // 3600 * 3600 as since
@@ -82,7 +80,6 @@ with daily as (select i_category_id category, ss_sold_date_sk // 366 * 366 from_
 select from_day, category, count(*) as n, sum(cents)::bigint as y, regr_slope(cents, x) slope
 from daily group by all having n > 1 and slope <= 0 order by from_day, category"""
 
-# --- streams ----------------------------------------------------------------------------------------------------------
 
 STORE, ITEM, ITEMS, USERS = 10, 101, 110, 40
 """Everything is sold in one store, and few goods exist, so that a few hundred rows give results. Query 15 asks for that

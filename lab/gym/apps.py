@@ -85,9 +85,6 @@ def _machine(cores: int, start_s: float = 1.0, hop_s: float = 0.0001) -> Machine
     return Machine(cores, cores, start_s, hop_s)
 
 
-# --- recorded ---------------------------------------------------------------------------------------------------------
-
-
 def _recorded(
     name: str, file: str, stages: tuple[str, ...], factor: float, machine: Machine, bound_s: float
 ) -> AppModel:
@@ -186,8 +183,6 @@ and the bound are ours."""
 
 APPS: Mapping[str, AppModel] = {app.name: app for app in (*_RECORDED, *_COMPOSED, *_CHANGING, *_TROUBLED, _RAY65540)}
 
-
-# --- a user's own -----------------------------------------------------------------------------------------------------
 
 KEYS = ("bound_ms", "cores", "workers", "start_s", "hop_ms", "unit", "wait")
 WHOLE = ("cores", "workers", "servers", "price")

@@ -25,8 +25,6 @@ __all__ = ["LOADS", "LoadModel", "read_trace"]
 
 RECORDED = Path(__file__).parent / "recorded" / "arrivals"
 
-# --- recorded arrivals ------------------------------------------------------------------------------------------------
-
 
 @cache
 def _recorded_instants(file: str) -> Instants:
@@ -75,9 +73,6 @@ def _autothrottle(name: str) -> LoadModel:
     return of_counts(f"autothrottle_{name}", lambda: _recorded_counts(f"autothrottle_{name}.csv"), 1.0)
 
 
-# --- drawn arrivals ---------------------------------------------------------------------------------------------------
-
-
 def _drawn(name: str, draw: drawn.Draw, announce: drawn.Announce | None = None) -> LoadModel:
     """Return a load whose parameters are drawn by the seed, the same for its times and its announcements."""
 
@@ -111,8 +106,6 @@ _ALL = (
 )
 LOADS: Mapping[str, LoadModel] = {load.name: load for load in _ALL}
 
-
-# --- a user's recording -----------------------------------------------------------------------------------------------
 
 COUNTS = ("count", "counts", "requests", "messages", "arrivals", "events")
 TIMES = ("seconds", "time", "timestamp", "date", "datetime", "at_s")

@@ -152,9 +152,6 @@ def _build_env() -> dict[str, str]:
     return {**os.environ, **pip, "PATH": f"{sys.base_prefix}/bin:{os.environ['PATH']}"}
 
 
-# --- talking to what runs ---------------------------------------------------------------------------------------------
-
-
 def call(url: str, token: str | None = None, body: Any = None) -> Any:
     """The JSON answer of a GET, or of a POST where there is a body; None while nobody answers."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -153,9 +153,6 @@ def test_the_index_of_another_log_says_nothing_of_this_one(killed: Killed) -> No
         assert opened(journal, sync) == all_of_it()
 
 
-# --- without an index -------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
     """As a runner leaves it, but for the index of its log; nothing is in the file of the database itself yet."""

@@ -111,9 +111,6 @@ def _modules() -> Iterator[Module]:
             yield Module(name, str(path), file.read_text(encoding="utf-8"))
 
 
-# --- rules ------------------------------------------------------------------------------------------------------------
-
-
 def packages_in_circles(house: House) -> Iterator[Offence]:
     """Packages that import a module inside them which imports the package; import-linter looks at siblings."""
     graph = house.imports

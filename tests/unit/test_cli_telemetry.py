@@ -71,9 +71,6 @@ def test_a_report_that_cannot_be_written(source: Path) -> None:
     refused("cannot write", "report", "a", "--from", source, "--out", source / "file" / "report.html")
 
 
-# --- recompose ingest -------------------------------------------------------------------------------------------------
-
-
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 

@@ -158,9 +158,6 @@ def test_what_kills_workers_runs_beside_the_stream_until_it_is_given_up(notation
     assert sum(out.count for out in bench.of(Delivered)) == count + 39
 
 
-# --- several tasks at once --------------------------------------------------------------------------------------------
-
-
 STAGES = (Stage("ask", concurrency=3, time_limit_s=5.0), Stage("use"))
 
 

@@ -171,9 +171,6 @@ def test_without_lateness_nothing_is_corrected(kind: str) -> None:
     assert not any(pane.replaces for pane in panes if isinstance(pane, Pane))
 
 
-# --- one by one -------------------------------------------------------------------------------------------------------
-
-
 def sums(kind: Tumbling | Sliding | Sessions, lateness: float = 0) -> Windowing:
     return Windowing(kind, lambda total, value: (total or 0) + value, merge=operator.add, lateness=lateness)
 

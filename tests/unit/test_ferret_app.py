@@ -122,9 +122,6 @@ def test_a_bad_pushed_item_is_refused_with_a_sentence(value: Any, sentence: str)
         Ferret().from_json(value)
 
 
-# --- databases: what is kept or refused -------------------------------------------------------------------------------
-
-
 DRAWN = draw_projections()
 
 FEATURES = np.random.default_rng(0).normal(0, 1, (6, 14)).astype(np.float32)

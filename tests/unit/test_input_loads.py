@@ -81,9 +81,6 @@ def test_another_form_is_refused(pattern: object) -> None:
         InputSpec.model_validate({"pattern": pattern})
 
 
-# --- planned loads ----------------------------------------------------------------------------------------------------
-
-
 NOON = datetime.fromisoformat("2026-11-22T12:00:00+00:00")
 PATIENCE_S = 30.0
 

@@ -146,9 +146,6 @@ def test_the_log_has_one_form(readable: bool, capsys: pytest.CaptureFixture[str]
     assert not any("\x1b" in line for line in lines)
 
 
-# --- what apps print --------------------------------------------------------------------------------------------------
-
-
 class Told:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -187,9 +184,6 @@ def test_lines_of_threads_do_not_mix_and_a_begun_one_waits_for_its_end() -> None
         worker.join()
     main_thread = threading.current_thread().name
     assert told.lines == [(main_thread, "two"), (main_thread, "lines"), ("w7", "from another")]
-
-
-# --- the exposition, read back by Prometheus' own parser ------------------------------------------------------------
 
 
 STATUS = having(

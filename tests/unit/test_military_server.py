@@ -150,9 +150,6 @@ def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert told.strip() == "military_server: no GPU can be used (no driver); kernel numpy gives the same results"
 
 
-# --- what comes from outside -----------------------------------------------------------------------------------------
-
-
 def as_json(each: Tuple) -> dict[str, Any]:
     return {"drone": each[0], "width": each[1], "coordinates": list(map(list, each[2])), "kinds": list(each[3])}
 

@@ -333,9 +333,6 @@ def test_status_says_which_group_has_workers_on_which_node() -> None:
     assert there.hop_ms is not None
 
 
-# --- nodes that Ray's autoscaler is asked for -------------------------------------------------------------------------
-
-
 CORE, GPU = Need(cpus=1.0), Need(gpus=0.5)
 DECODE, DETECT = Stage("decode"), Stage("detect", gpus=0.5, setup="per-group")
 REST = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)

@@ -149,9 +149,6 @@ def test_what_nobody_reads_is_dropped_by_wait() -> None:
     assert list(live) == []
 
 
-# --- life -------------------------------------------------------------------------------------------------------------
-
-
 def test_items_are_pushed_until_it_is_left() -> None:
     with started(Scaled, source="push") as live:
         assert [live.push(each) for each in (4, 5)] == [0, 1]
@@ -167,9 +164,6 @@ def test_it_shows_what_it_does_and_takes_another_objective() -> None:
         assert live.status.requested.slo.target == 5
         assert repr(live).startswith("<run of 'scaled': ")
         assert "<th scope='row'>SLO</th><td>throughput 5 /s (bound 4 /s)" in live._repr_html_()
-
-
-# --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
 def test_a_run_in_which_every_item_fails_says_why() -> None:

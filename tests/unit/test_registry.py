@@ -144,9 +144,6 @@ def test_stages_set_by_options_are_checked_on_the_instance(folder):
         create("echo", {}, [folder])
 
 
-# --- what an acceptable app is ----------------------------------------------------------------------------------------
-
-
 class Fine(App):
     name = "fine"
     stages = (Stage("one"), Stage("two", StageKind.STATEFUL), Stage("three"))
@@ -240,9 +237,6 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
 )
 def test_class_that_is_not_acceptable_is_told_why(attributes, sentence):
     assert any(sentence in fault for fault in faults_of(variant(**attributes)))
-
-
-# --- compositions beside the app --------------------------------------------------------------------------------------
 
 
 def test_compositions_file_beside_the_app_or_named_or_none(folder):

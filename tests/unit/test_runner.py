@@ -265,9 +265,6 @@ def test_a_run_leads_with_the_figures_that_were_asked_for() -> None:
     assert (throughput[0], throughput[1].endswith(" items/s")) == ("throughput ≥ the input rate", True)
 
 
-# --- requests on their way to the thread of the loop -----------------------------------------------------------------
-
-
 class Loop:
     """Serves when it is woken, in a thread of its own, until it is closed."""
 

@@ -197,9 +197,6 @@ def test_the_status_says_so() -> None:
         runner.kill()
 
 
-# --- Spark -----------------------------------------------------------------------------------------------------------
-
-
 MORE = {"maxFilesPerTrigger": 4, "header": True}
 SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
 
