@@ -211,9 +211,9 @@ class Weighing:
         """Yield the group's queues: an item's wait, and the items that the queue at the end makes late, by goal."""
         now, futures = self._now, self._futures
         replicas, room = np.array([key[2:] for key in keys]).T
-        each_s, load = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9), self._load(group)
+        each_s = max(sum(self._each_s[index] for index in group) + hop_s, 1e-9)
         wait_s, left_s = waits(self._group(group), replicas, futures, (each_s, hop_s), now.start_s, room)
-        busy = np.minimum(replicas, room)
+        load, busy = self._rate_per_s * each_s, np.minimum(replicas, room)
         growing = np.maximum(0.0, load - busy) / each_s * futures.horizon_s
         after: list[Array] = []
         for goal in now.goals:
