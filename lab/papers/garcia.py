@@ -6,9 +6,8 @@ The paper prints curves of C++ programs, so the comparison uses the statements o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
@@ -42,8 +41,17 @@ class Runs:
         return [sample for sample in first.samples if sample.at_s > 2.0]
 
 
-Check = tuple[str, bool]
-"""A figure of ours, and whether it agrees with the paper."""
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Figures of ours, and whether they agree with the paper."""
+
+    words: str
+    """A sentence with a place for each figure; figures with the same words are told as ranges."""
+    met: bool
+    figures: Sequence[str] = ()
+    app: str = ""
+
+
 Checks = Callable[[Mapping[str, Runs]], Iterable[Check]]
 
 
@@ -64,12 +72,24 @@ class Figure:
                 self.item, self.printed, "", "not run", f"no results of {', '.join(missing)}", command(self.file)
             )
         checks = list(self.checks({name: runs_in(folder / name) for name in self.experiments}))
-        agree = sum(met for _, met in checks)
+        agree = sum(check.met for check in checks)
         verdict: Verdict = "trend only" if 2 * agree >= len(checks) else "not reproduced"
         if agree == len(checks):
             verdict = "reproduced"
-        ours = "; ".join(f"{text}{'' if met else ' (differs)'}" for text, met in checks)
-        return Finding(self.item, self.printed, ours, verdict, "", command(self.file))
+        return Finding(self.item, self.printed, _told(checks), verdict, "", command(self.file))
+
+
+def _told(checks: Sequence[Check]) -> str:
+    """Return the figures in words, and which of them differ from the paper if only some do."""
+    parts: list[str] = []
+    for words in dict.fromkeys(check.words for check in checks):
+        alike = [check for check in checks if check.words == words]
+        ends = [(min(each, key=float), max(each, key=float)) for each in zip(*(c.figures for c in alike), strict=True)]
+        text = words.format(*(" to ".join(dict.fromkeys(pair)) for pair in ends))
+        other = [check for check in alike if not check.met]
+        apps = f" for {', '.join(check.app for check in other)}" if len(other) < len(alike) else ""
+        parts.append(f"{text}, unlike the paper{apps}" if other and any(check.met for check in checks) else text)
+    return "; ".join(parts)
 
 
 def runs_in(folder: Path) -> Runs:
@@ -90,28 +110,15 @@ def findings(folder: Path) -> list[Finding]:
 
 def record(folder: Path) -> None:
     """Store the findings on the experiments in ``folder``; figures that were not run there keep their findings."""
-    known = {each.item: each for each in _stored()}
+    known = {each.item: each for each in recorded()}
     found = [known.get(each.item, each) if each.verdict == "not run" else each for each in findings(folder)]
     RECORDED.write_text(json.dumps([asdict(each) for each in found], indent=1, ensure_ascii=False) + "\n")
 
 
 def recorded() -> list[Finding]:
-    """Return what ``record`` stored last, in the words of the page."""
-    return [replace(each, printed=of.printed, ours=_ours(each)) for of, each in zip(FIGURES, _stored(), strict=True)]
-
-
-def _stored() -> list[Finding]:
-    return [Finding(**each) for each in json.loads(RECORDED.read_text())]
-
-
-def _ours(found: Finding) -> str:
-    """Return our result for the page, with the range of each number over the apps."""
-    rows = [re.findall(r"[\d.]+", part.rpartition(": ")[2]) for part in found.ours.split("; ")]
-    ends = [dict.fromkeys((min(each, key=float), max(each, key=float))) for each in zip(*rows, strict=False)]
-    if "(differs)" in found.ours or found.item not in OURS:
-        mark = ", unlike the paper" if found.ours.count("(differs)") <= found.ours.count("; ") else ""
-        return found.ours.replace(" (differs)", mark)
-    return OURS[found.item].format(*map(" to ".join, ends))
+    """Return what ``record`` stored last, with the paper's side in the words of the page."""
+    stored = json.loads(RECORDED.read_text())
+    return [Finding(**each | {"printed": of.printed}) for of, each in zip(FIGURES, stored, strict=True)]
 
 
 def _sequential(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -122,9 +129,9 @@ def _sequential(found: Mapping[str, Runs]) -> Iterable[Check]:
     rates = {app: [s.throughput_per_s for s in samples] for app, samples in whole.items()}
     lowest, steadiest = min(cpu, key=cpu.__getitem__), min(rates, key=lambda app: max(rates[app]) - min(rates[app]))
     least, most = min(memory, key=memory.__getitem__), max(memory, key=memory.__getitem__)
-    yield f"lowest CPU {cpu[lowest]:.0f} % ({lowest})", cpu[lowest] >= BUSY_PERCENT
-    yield f"least memory {least}, most {most}", (least, most) == ("bzip2", "ferret")
-    yield f"throughput varies least with {steadiest}", steadiest == "bzip2"
+    yield Check(f"lowest CPU {cpu[lowest]:.0f} % ({lowest})", cpu[lowest] >= BUSY_PERCENT)
+    yield Check(f"least memory {least}, most {most}", (least, most) == ("bzip2", "ferret"))
+    yield Check(f"throughput varies least with {steadiest}", steadiest == "bzip2")
 
 
 def _workers(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -135,8 +142,9 @@ def _workers(found: Mapping[str, Runs]) -> Iterable[Check]:
         most, app = max(rates), name.removeprefix("spbench_fig07_workers-")
         gain, later = rates[2] / rates[1], rates[most] / rates[2]
         slower, jump = latencies[2] / latencies[1], latencies[most] / latencies[2]
+        words = "2 workers over 1: throughput × {0}; most workers over 2: latency × {1}"
         met = gain > 1 + FLAT and later < 1 + FLAT and jump > max(1.5, slower)
-        yield f"{app}: throughput × {gain:.2f}, latency × {slower:.2f}, × {jump:.1f}", met
+        yield Check(words, met, (f"{gain:.2f}", f"{jump:.1f}"), app)
 
 
 def _growing(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -145,12 +153,12 @@ def _growing(found: Mapping[str, Runs]) -> Iterable[Check]:
         one = [s for s in samples if s.batch_items is not None and s.batch_items < 1.5]
         ten = [s for s in samples if s.batch_items is not None and s.batch_items > 8.5]
         if not one or not ten:
-            yield f"{name}: the size of batches at the sink did not go from 1 to 10", False
+            yield Check(f"{name}: the size of batches at the sink did not go from 1 to 10", met=False)
             continue
         rate = fmean(s.throughput_per_s for s in ten) / fmean(s.throughput_per_s for s in one)
         latency = _latency(ten) / _latency(one)
-        yield f"batches of 9 and 10 items over 1: throughput × {rate:.2f}", abs(rate - 1) <= FLAT
-        yield f"latency × {latency:.1f}", latency > 3
+        yield Check("batches of 9 and 10 items over 1: throughput × {0}", abs(rate - 1) <= FLAT, (f"{rate:.2f}",))
+        yield Check("latency × {0}", latency > 3, (f"{latency:.1f}",))
 
 
 def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -159,8 +167,8 @@ def _batches(found: Mapping[str, Runs]) -> Iterable[Check]:
         one, sixteen = runs[f"{workers} by 1"], runs[f"{workers} by 16"]
         rate = fmean(run.achieved_per_s for run in sixteen) / fmean(run.achieved_per_s for run in one)
         latency = fmean(run.latency_ms or 0.0 for run in sixteen) / fmean(run.latency_ms or 0.0 for run in one)
-        ours = f"16 items over 1, workers {workers}: throughput × {rate:.2f}, latency × {latency:.1f}"
-        yield ours, rate <= 1 + FLAT and latency > 6
+        words, met = "batches of 16 items over 1: throughput × {0}, latency × {1}", rate <= 1 + FLAT and latency > 6
+        yield Check(words, met, (f"{rate:.2f}", f"{latency:.1f}"), f"{workers} workers")
 
 
 def _follows(found: Mapping[str, Runs]) -> Iterable[Check]:
@@ -168,26 +176,25 @@ def _follows(found: Mapping[str, Runs]) -> Iterable[Check]:
     for name, runs in found.items():
         samples = runs.samples
         app = name.removeprefix("patterns_").split("-")[0]
-        error = runs.shape_error
+        error = float("nan") if runs.shape_error is None else runs.shape_error  # a comparison with it is then False
         rates = sorted(s.rate_per_s or 0.0 for s in samples)
         high, low = rates[int(0.9 * len(rates))], rates[int(0.3 * len(rates))]
         above = _latency([s for s in samples if (s.rate_per_s or 0.0) >= high])
         below = _latency([s for s in samples if (s.rate_per_s or 0.0) <= low])
-        met = error is not None and error <= FOLLOWS and above > below
-        yield f"{app}: rate {'unknown' if error is None else f'{error:.0%}'} off, latency × {above / below:.1f}", met
+        words, met = "input rate {0}% off; latency × {1}", error <= FOLLOWS and above > below
+        yield Check(words, met, (f"{100 * error:.0f}", f"{above / below:.1f}"), app)
 
 
 def _spikes(found: Mapping[str, Runs]) -> Iterable[Check]:
     """Check that latency returns to normal as soon as the items of a spike are delivered."""
     for name, runs in found.items():
-        samples = runs.samples
-        app = name.removeprefix("patterns_").split("-")[0]
+        samples, app = runs.samples, name.removeprefix("patterns_").split("-")[0]
         usual_ms = median(s.latency_ms for s in samples if s.latency_ms is not None and not _in_spike(s, samples))
         back = [_back_s(samples, at, usual_ms) for at in _ends(samples)]
         if not back:
-            yield f"{app}: no spike ended", False
+            yield Check(f"{app}: no spike ended", met=False)
             continue
-        yield f"{app}: back after {max(back):.2f} s", max(back) <= AFTER_S
+        yield Check("usual latency {0} s after a spike", max(back) <= AFTER_S, (f"{max(back):.2f}",), app)
 
 
 def _in_spike(sample: Point, samples: Sequence[Point]) -> bool:
@@ -222,7 +229,8 @@ def _named(item: str, printed: str, file: str, checks: Checks, *apps: str) -> Fi
 def _control(found: Mapping[str, Runs]) -> Iterable[Check]:
     """Compare the items that entered with the frequency, while it could be sustained."""
     delays, slots = (runs.of_asked or 0.0 for runs in found.values())
-    yield f"share of the frequency's items that enter: delays {delays:.0%}, slots {slots:.0%}", 0 < delays <= 1.01
+    words = "{0}% of the items enter with delays as in SPBench, {1}% with our rate control"
+    yield Check(words, 0 < delays <= 1.01, (f"{100 * delays:.0f}", f"{100 * slots:.0f}"))
 
 
 def _patterns(number: int, pattern: str, printed: str, *apps: str) -> Figure:
@@ -236,13 +244,6 @@ _MEMORY = "CPU near 100 %; Bzip2 takes the least memory, and its throughput vari
 _JUMPS = "throughput grows with the workers; latency is low up to the physical cores, then jumps"
 _GROWS = "batches do not influence the throughput of {}; latency grows with the batch size"
 _NO_GAIN = "latency is proportional to the batch size; throughput does not gain significantly"
-OURS = {
-    "algorithm 1": "{0}% of the items enter with delays as in SPBench, {1}% with our rate control",
-    "figure 7": "2 workers over 1: throughput × {0}; most workers over 2: latency × {2}",
-    "figures 10 and 11": "batches of 16 items over 1: throughput × {0}, latency × {1}",
-    **dict.fromkeys((f"figure {number}" for number in range(12, 16)), "input rate {0}% off; latency × {1}"),
-    "figure 16": "usual latency {0} s after a spike",
-}
 _GROWING = "spbench_fig08_09_growing_batches"
 FIGURES = (
     _named("algorithm 1", "the frequency is an upper limit", "patterns_bzip2", _control, "delays", "increasing"),
