@@ -42,10 +42,8 @@ class Rule:
         self._goals: tuple[Goal, ...] = ()
         self.prices: tuple[Price, ...] = ()
         """One price per goal."""
-        self._ceiling = Ceiling()
-        self._wanted = deque[tuple[float, Costs]]()
-        self._calm = deque[tuple[float, Costs]]()
-        self._start = _Start(self._settings.catch_up_s)
+        self._ceiling, self._start = Ceiling(), _Start(self._settings.catch_up_s)
+        self._wanted, self._calm = deque[tuple[float, Costs]](), deque[tuple[float, Costs]]()
         self._hope: tuple[float, Costs | None, float] = (-math.inf, None, -math.inf)
         """Times of the latest search and of the latest miss, and between them the best plan if none meets the goals."""
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
@@ -190,15 +188,17 @@ class Rule:
     def _held(self, weighing: Weighing, found: Mapping[Plan, Costs], now: Now) -> Costs:
         """Return the cheapest plan. If it releases workers, choose from the present plan and those that were cheapest
         recently or, in a calm stream, best in the long run: the cheapest with as many workers as any of these. A plan
-        whose queue would grow is not chosen for a release."""
+        whose queue would grow is not chosen for a release. In a calm stream, the cost of a change holds no workers."""
         cost = partial(worker_cost, self._stages)
         here = cost(now.active)
 
         def may_follow(each: Costs) -> bool:
             return each.lasts(now.goals) or (not self._is_calm and (each.plan == now.active or cost(each.plan) > here))
 
-        wanted = min(list(filter(may_follow, found.values())) or found.values(), key=lambda costs: costs.total)
-        _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
+        lasting = list(filter(may_follow, found.values())) or list(found.values())
+        wanted = min(lasting, key=lambda costs: costs.total)
+        needed = min(lasting, key=lambda costs: costs.total - costs.change) if self._is_calm else wanted
+        _note(self._wanted, self._at_s, needed, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
         elif not self._calm or self._at_s - self._calm[-1][0] >= _LOOKED_S:

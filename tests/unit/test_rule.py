@@ -195,6 +195,17 @@ def test_in_a_calm_stream_no_queue_grows_however_slowly() -> None:
         assert active.workers == expected
 
 
+def test_in_a_calm_stream_the_cost_of_a_change_keeps_no_workers() -> None:
+    active, rule, goals = Plan(MERGED, (9,)), Rule(STAGES), (Goal(0.6, 0.95),)
+    listed = Listing([active, Plan(APART, (2, 4))])
+    for turn in range(1, 400):
+        rule.observe(Seen(TURN_S * turn, TURN_S, 3.0, np.full(2, 3.0), np.array([0.3, 0.9]), 3.0, [0.0]), goals)
+        inside = [0, 7 * (turn % 20 == 0)]
+        choice = rule.choose(Now(active, active.workers, 0.0, inside, goals, 16, 1.0, listed=listed))
+        active = active if choice is None else choice.chosen.plan
+    assert active.workers == 6
+
+
 def test_while_all_items_are_late_workers_are_not_moved_for_a_small_gain() -> None:
     stages, mean_s = (StageFacts("a"), StageFacts("b", price=3.0), StageFacts("c")), np.array([0.3, 0.3, 0.45])
     active, rule, moves, rng = Plan(((0,), (1,), (2,)), (4, 3, 5)), Rule(stages), 0, np.random.default_rng(1)
