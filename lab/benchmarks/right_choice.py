@@ -202,7 +202,7 @@ def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Attempt]
 
 
 def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
-    """Run until nothing has happened for two minutes, at most ten minutes: a rule may release workers after a minute."""
+    """Run until nothing has happened for two minutes, at most ten in all: workers may be released after a minute."""
     run = simulate(case.scenario(strategy, 600.0, until_settled_s=120.0))
     final = next(c for c in case.compositions if c.name == run.final.composition)
     slack = truth.slack.get(final.name)
