@@ -110,13 +110,13 @@ def stored(folder: Path, name: str, latencies_ms: list[float]) -> None:
     (place / "results.json").write_text(json.dumps({"rows": {"2": {"shape_error": 0.05}}}))
 
 
-@pytest.mark.parametrize(("lasts", "verdict"), [(1, "reproduced"), (12, "not reproduced")])
-def test_a_spike_that_stays_in_the_latency_is_told(lasts: int, verdict: str, tmp_path: Path) -> None:
-    course = [100.0] * 20 + [400.0] * (4 + lasts) + [100.0] * 40
+@pytest.mark.parametrize("told", ["reproduced", "not reproduced", "trend only, unlike the paper for ferret"])
+def test_a_spike_that_stays_in_the_latency_is_told(told: str, tmp_path: Path) -> None:
     for app in ("bzip2", "face_recognizer", "ferret"):
-        stored(tmp_path, f"patterns_{app}-spike", course)
+        lasts = 12 if told == "not reproduced" or app in told else 1
+        stored(tmp_path, f"patterns_{app}-spike", [100.0] * 20 + [400.0] * (4 + lasts) + [100.0] * 40)
     (found,) = (each for each in garcia.findings(tmp_path) if each.item == "figure 16")
-    assert found.verdict == verdict, found.ours
+    assert ", ".join([found.verdict, *found.ours.split(", ")[1:]]) == told
 
 
 def test_what_was_not_run_is_said(tmp_path: Path) -> None:
