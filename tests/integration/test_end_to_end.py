@@ -107,7 +107,7 @@ def test_a_run_from_start_to_adaptation_by_hand(running: Daemon, chromium: Drive
         _open_decision(seen, "→ 7")
         names = [str(number) for number in range(1, 8)]
         seen.until(lambda: sorted(seen.texts(".decisions details[open] tbody th b")) == names, "every candidate")
-        seen.sees("expected to be late", ".decisions details[open] summary")
+        seen.sees("late items", ".decisions details[open] summary")
         seen.sees("Gap in the output", ".decisions details[open] .facts")
         seen.sees("Last resize")  # other numbers of replicas alone: nothing was drained
 
