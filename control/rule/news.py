@@ -57,10 +57,8 @@ class News:
         if not len(lengths):
             return
         begins = turns - lengths
-        off = np.maximum(
-            _contrast(came, self.since, begins, turns, self.dispersion),
-            self._work(worked, begins, turns),
-        )
+        moved = _contrast(came, self.since, begins, turns, self.dispersion)
+        off = np.maximum(moved, self._work(worked, begins, turns))
         worst = int(np.argmax(off))
         if off[worst] > ERRORS:
             self.since = int(begins[worst])

@@ -147,6 +147,11 @@ class Now:
     room: Sequence[float] = ()
     """Number of workers with the stage that fit on the nodes, by stage; empty: unlimited."""
 
+    @property
+    def empty(self) -> Now:
+        """The same without items that wait or are in the pipeline."""
+        return replace(self, backlog=0.0, inside=(0.0,) * len(self.inside))
+
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -159,7 +164,7 @@ class Costs:
     late_shares: tuple[float, ...]
     """Share of late items among those that arrive within the horizon, by goal."""
     latency_s: float
-    """Predicted latency at the quantile that the first goal names, in seconds."""
+    """Predicted mean of the latency, or the quantile that the first goal names, in seconds."""
     kept_up: float = 1.0
     """Part of the load that the bottleneck group can process; 1: all of it."""
 

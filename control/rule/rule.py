@@ -37,7 +37,7 @@ class Rule:
     """The rule for one app. Pure: the same turns give the same choices."""
 
     def __init__(self, stages: Sequence[StageFacts], settings: RuleSettings | None = None) -> None:
-        self._stages, self._settings = tuple(stages), settings or RuleSettings()
+        self.stages, self._settings = tuple(stages), settings or RuleSettings()
         self.stream = Stream([stage.at_once for stage in stages], self._settings)
         self._goals: tuple[Goal, ...] = ()
         self.prices: tuple[Price, ...] = ()
@@ -47,11 +47,7 @@ class Rule:
         self._hope: tuple[float, Costs | None, float] = (-math.inf, None, -math.inf)
         """Times of the latest search and of the latest miss, and between them the best plan if none meets the goals."""
         self._at_s, self._asked_s, self._regrouped_s = 0.0, -math.inf, -math.inf
-
-    @property
-    def most(self) -> list[int]:
-        """Maximum number of replicas, by stage."""
-        return [stage.most for stage in self._stages]
+        self._regroup_after = 1.0  # multiple of the usual time until the groups may change again
 
     @property
     def most_per_s(self) -> float:
@@ -86,8 +82,9 @@ class Rule:
         if self.stream.known < _ENOUGH:
             return None
         self._start.begin(self._at_s, now.start_s + max(goal.bound_s for goal in now.goals))
-        if max(goal.most_per_s for goal in now.goals) < self.stream.rate_per_s:  # no goal counts a backlog then
-            now = replace(now, backlog=0.0)
+        counts = max(goal.most_per_s for goal in now.goals) >= self.stream.rate_per_s  # else no goal counts a backlog
+        if not counts or (self._is_calm and not self._waits_long(now)):  # a short queue in a calm stream is chance
+            now = now.empty
         futures = self._futures(now)
         weighing = self._weighing(now, futures)
         found = weighing.found()
@@ -122,8 +119,9 @@ class Rule:
         """Record a request for ``plan``. While workers of an earlier request start, its start time still counts."""
         if plan.workers > active.workers and alive >= active.workers:
             self._asked_s = self._at_s
-        if plan.grouping != active.grouping:
-            self._regrouped_s = self._at_s
+        if plan.grouping != active.grouping:  # without news since the last time, it takes twice as long
+            no_news = self.stream.calm_s > self._at_s - self._regrouped_s
+            self._regroup_after, self._regrouped_s = 2 * self._regroup_after if no_news else 1.0, self._at_s
             self._wanted.clear()
 
     def _in_the_long_run(self, now: Now) -> Costs:
@@ -149,7 +147,7 @@ class Rule:
         """Return long stationary futures, and the present without a backlog and without start times."""
         step_s = min(1.0, max(0.25, min(goal.bound_s for goal in now.goals) / 4))
         futures = self.stream.stationary(step_s, _LONG_STEPS).at_most(max(goal.most_per_s for goal in now.goals))
-        return futures, replace(now, backlog=0.0, inside=(0.0,) * len(now.inside), start_s=0.0)
+        return futures, replace(now.empty, start_s=0.0)
 
     def _futures(self, now: Now) -> Futures:
         settings = self._settings
@@ -157,9 +155,13 @@ class Rule:
         futures = self.stream.futures(settings.start_share * now.start_s + bound_s + settings.beyond_s)
         if self._is_calm:  # recent random fluctuations do not predict the next ones
             futures = self.stream.stationary(futures.step_s, settings.steps)
-        if now.backlog * self.stream.work_s > 0.5 * bound_s * now.alive:  # such a wait multiplies an error of the mean
+        if self._waits_long(now):  # such a wait multiplies an error of the mean
             futures = replace(futures, mean_s=self.stream.each_s)
         return futures.announced(now.announced).at_most(max(goal.most_per_s for goal in now.goals))
+
+    def _waits_long(self, now: Now) -> bool:
+        """Return True if an item that arrives now waits for more than half of the bound."""
+        return now.backlog * self.stream.work_s > 0.5 * max(goal.bound_s for goal in now.goals) * now.alive
 
     @property
     def _is_calm(self) -> bool:
@@ -167,8 +169,9 @@ class Rule:
 
     def _weighing(self, now: Now, futures: Futures, least_price: float = 0.0) -> Weighing:
         prices_s = [max(least_price, price.in_work) * self.stream.work_s for price in self.prices]
-        history = History(self._at_s - self._asked_s, self._at_s - self._regrouped_s, prices_s, self.most_per_s)
-        return Weighing(self._stages, self._settings, now, self.stream.cv, futures, history)
+        may_regroup = self._at_s - self._regrouped_s > self._regroup_after * (5 * now.start_s + 10)
+        history = History(self._at_s - self._asked_s, may_regroup, prices_s, self.most_per_s)
+        return Weighing(self.stages, self._settings, now, self.stream.cv, futures, history)
 
     def _hopeless(self, chosen: Costs, now: Now) -> bool:
         """Return True if no plan that may be chosen would meet the goals even in the long run."""
@@ -189,7 +192,7 @@ class Rule:
         """Return the cheapest plan. If it releases workers, choose from the present plan and those that were cheapest
         recently or, in a calm stream, best in the long run: the cheapest with as many workers as any of these. A plan
         whose queue would grow is not chosen for a release. In a calm stream, the cost of a change holds no workers."""
-        cost = partial(worker_cost, self._stages)
+        cost = partial(worker_cost, self.stages)
         here = cost(now.active)
 
         def may_follow(each: Costs) -> bool:
@@ -197,8 +200,7 @@ class Rule:
 
         lasting = list(filter(may_follow, found.values())) or list(found.values())
         wanted = min(lasting, key=lambda costs: costs.total)
-        needed = min(lasting, key=lambda costs: costs.total - costs.change) if self._is_calm else wanted
-        _note(self._wanted, self._at_s, needed, self._settings.held_s + now.start_s)
+        _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()
         elif not self._calm or self._at_s - self._calm[-1][0] >= _LOOKED_S:

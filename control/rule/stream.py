@@ -172,9 +172,7 @@ class Stream:
     @property
     def calm_s(self) -> float:
         """Time since the last change of rate or work per item, in seconds; 0 if the stream always moves."""
-        if self._news.moving:
-            return 0.0
-        return (self._turns - self._news.since) * self._turn_s
+        return 0.0 if self._news.moving else (self._turns - self._news.since) * self._turn_s
 
     @property
     def known(self) -> int:

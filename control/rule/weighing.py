@@ -25,10 +25,10 @@ _POINTS = 129
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The rule's memory: times since workers were requested and since the groups changed, in seconds, and prices."""
+    """The rule's memory: the time since workers were requested, whether groups may change again, and prices."""
 
     asked_ago_s: float
-    regrouped_ago_s: float
+    may_regroup: bool
     prices_s: Sequence[float]
     """Price of a late item, in worker-seconds, by goal."""
     most_per_s: float = math.inf
@@ -94,7 +94,7 @@ class Weighing:
         other = cheapest(self._stages, loads, hop)
         here = grouping_cost(self._stages, loads, grouping, hop)
         saved = here - grouping_cost(self._stages, loads, other, hop)
-        if other != grouping and saved > self._settings.regroup * here and self._may_regroup:
+        if other != grouping and saved > self._settings.regroup * here and self._history.may_regroup:
             found += self._searched(other, self._staffed(other))
         return found
 
@@ -108,16 +108,12 @@ class Weighing:
         ]
         by_kind: dict[tuple[Grouping, int | None], dict[Plan, None]] = {}
         for plan in (active, *near):
-            if plan == active or plan.grouping == active.grouping or self._may_regroup:
+            if plan == active or plan.grouping == active.grouping or self._history.may_regroup:
                 by_kind.setdefault((plan.grouping, plan.bundle), {})[plan] = None
         return self.weighed([plan for plans in by_kind.values() for plan in plans])
 
     def _need(self, group: Sequence[int], factor: float = 1.0) -> float:
         return min(float(self._most(group)), factor * staffed(self._load(group)))
-
-    @property
-    def _may_regroup(self) -> bool:
-        return self._history.regrouped_ago_s > 5 * self._now.start_s + 10
 
     def _most(self, group: Sequence[int]) -> int:
         most = most_of(self._stages, group)
@@ -147,7 +143,7 @@ class Weighing:
             before = list(replicas)
             for at, group in enumerate(grouping):
                 most = self._now.most_workers - sum(replicas) + replicas[at]
-                counts = self._counts(group, replicas[at], min(most, self._most(group)))
+                counts = self._counts(group, replicas[at], max(1, min(most, self._most(group))))
                 tried = [(*replicas[:at], count, *replicas[at + 1 :]) for count in counts]
                 weighed = self.weighed([Plan(grouping, each) for each in tried])
                 found.update((each.plan, each) for each in weighed)
@@ -157,7 +153,6 @@ class Weighing:
         return list(found.values())
 
     def _counts(self, group: Sequence[int], present: int, most: int) -> list[int]:
-        most = max(1, most)
         if most <= _ALL_COUNTED:
             return list(range(1, most + 1))
         need = self._load(group)
@@ -178,7 +173,8 @@ class Weighing:
         shares = np.minimum(1.0, arriving / max(float(futures.items.sum(axis=1).mean()), 1e-9))
         priced = np.array(self._history.prices_s) @ (arriving + after)
         first = now.goals[0]
-        latency_s = np.quantile(wait_s.reshape(len(plans), -1), first.share, axis=1) + self._item.mean_s
+        every_s = wait_s.reshape(len(plans), -1)
+        waited_s = every_s.mean(axis=1) if first.of_mean else np.quantile(every_s, first.share, axis=1)
         return [
             Costs(
                 plan,
@@ -186,7 +182,7 @@ class Weighing:
                 float(priced[row]),
                 self._change(plan),
                 tuple(shares[:, row].tolist()),
-                float(latency_s[row]),
+                float(waited_s[row]) + self._item.mean_s,
                 min(each.kept_up for each in queues[row]),
             )
             for row, plan in enumerate(plans)

@@ -42,12 +42,13 @@ def goals_of(objective: Objective) -> tuple[Goal, ...]:
 
 
 def _goal(objective: Objective) -> Goal:
-    wanted_s, missed_ms = objective.wanted_s, objective.bound(None)
-    if wanted_s is not None and missed_ms is not None:
-        share, of_mean = objective.quantile or _MEAN_SHARE, objective.quantile is None
-        return Goal(wanted_s, share, of_mean=of_mean, tolerance=missed_ms / 1e3 / wanted_s)
-    asked_per_s = objective.target(math.inf)
-    return Goal(_BEHIND_S, _KEPT_UP_SHARE, math.inf if asked_per_s is None else asked_per_s)
+    wanted_s, missed = objective.wanted_s, objective.bound(None)
+    if wanted_s is None:
+        return Goal(_BEHIND_S, _KEPT_UP_SHARE, math.inf if missed is None else missed / _KEPT_UP_SHARE)
+    share, missed_s = objective.quantile, wanted_s if missed is None else missed / 1e3
+    if share is None:  # a mean is late only if the objective counts as missed
+        return Goal(missed_s, _MEAN_SHARE, of_mean=True)
+    return Goal(wanted_s, share, tolerance=missed_s / wanted_s)
 
 
 @dataclass(slots=True)
@@ -213,18 +214,9 @@ def _seen(
     worked_s = [here[1] - there[1] for here, there in pairs]
     busy_s = [own_s * free.get(each.name, 1.0) for each, own_s in zip(stages, worked_s, strict=True)]
     late = [_late(goal, snapshot, elapsed_s, delivered, rule) + missed for goal in goals_of(objective)]
-    return Seen(
-        now.at_s,
-        elapsed_s,
-        arrived,
-        np.array([float(here[0] - there[0]) for here, there in pairs]),
-        np.array(busy_s),
-        delivered + missed,
-        late,
-        snapshot.workers_alive,
-        snapshot.input.set_per_s,
-        snapshot.backlog >= snapshot.workers_alive and not snapshot.switching,
-    )
+    done, alive = np.array([float(here[0] - there[0]) for here, there in pairs]), snapshot.workers_alive
+    full = snapshot.backlog >= alive and not snapshot.switching
+    return Seen(now.at_s, elapsed_s, arrived, done, np.array(busy_s), delivered + missed, late, alive, set_per_s, full)
 
 
 def _late(goal: Goal, snapshot: Snapshot, elapsed_s: float, delivered: float, rule: Rule) -> float:
@@ -359,17 +351,22 @@ def _in_time(costs: Costs, goals: Sequence[Goal]) -> float | None:
 
 
 def _told(rule: Rule, choice: Choice, plans: _Plans) -> str:
-    """Return the reason as text: load, expected late items of the choice and the next best, for the worst goal."""
+    """Return the reason as text: load, expected late items (for a mean, latency) of the choice and the next best, for
+    the goal that is met worst."""
     stream, chosen, goals = rule.stream, choice.chosen, plans.goals
     at = max(range(len(goals)), key=lambda at: chosen.late_shares[at] / max(1e-3, 1 - goals[at].share))
-    late = ", ".join(
-        f"{100 * each.late_shares[at]:.1f} % with {plans.composition(each.plan).name} ({_workers(each.plan.workers)})"
+    mean = at == 0 and goals[0].of_mean
+    expected = ", ".join(
+        (f"{figure(1e3 * each.latency_s, 4)} ms" if mean else f"{100 * each.late_shares[at]:.1f} %")
+        + f" with {plans.composition(each.plan).name} ({_workers(each.plan.workers)})"
         for each in (chosen, *choice.others[:1])
     )
     told = f"the input rate is {figure(stream.rate_per_s)} items/s, and an item takes {figure(1e3 * stream.work_s)} ms"
-    told += f"; expected late items: {late}; the objective allows {100 * (1 - goals[at].share):.1f} %"
-    if (so_far := rule.prices[at].late_share) >= 0.0005:
-        told += f"; {100 * so_far:.1f} % of the items of the last 5 min were late"
+    told += f"; expected {'mean latency' if mean else 'late items'}: {expected}"
+    if not mean:
+        told += f"; the objective allows {100 * (1 - goals[at].share):.1f} %"
+        if (so_far := rule.prices[at].late_share) >= 0.0005:
+            told += f"; {100 * so_far:.1f} % of the items of the last 5 min were late"
     if choice.hopeless:
         most = _workers(plans.most_workers)
         told += f"; no composition with at most {most} is expected to meet the objective: {_limit(rule, plans)}"
@@ -384,7 +381,7 @@ def _limit(rule: Rule, plans: _Plans) -> str:
     for name, busy_s in zip(plans.names, each_s, strict=True):
         if rate * busy_s > (room := plans.room.get((name,), math.inf)):
             return f"the nodes have room for {_workers(int(room))} with {name}; more of its resources would help"
-    single = [name for name, busy_s, most in zip(plans.names, each_s, rule.most, strict=True) if rate * busy_s > most]
+    single = [each.name for each, busy_s in zip(rule.stages, each_s, strict=True) if rate * busy_s > each.most]
     if single:
         return f"{single[0]} keeps a state, which limits its workers; only a faster {single[0]} would help"
     working = rate * sum(plans.gpu_s)

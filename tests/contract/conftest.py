@@ -101,11 +101,8 @@ MAKERS = {"local": make_local, "ray": make_ray, "simulated": make_simulated}
 
 @pytest.fixture(params=sorted(MAKERS))
 def make_rig(request: pytest.FixtureRequest) -> Iterator[MakeRig]:
-    """``make_rig(app, settings=…, **app_options)`` gives an unopened rig on the pool of this run of the suite.
-
-    Who loses no worker needs no spare one, which takes a second of CPU to start on Ray; who does says so in
-    ``settings``.
-    """
+    """``make_rig(app, settings=…, **app_options)`` returns an unopened rig on this run's pool, without spare workers
+    (each takes a second of CPU to start on Ray) unless ``settings`` have some."""
     rigs: list[Rig] = []
 
     def make(name: str = "chain", settings: DispatcherSettings | None = None, **options: object) -> Rig:

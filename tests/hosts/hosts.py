@@ -1,14 +1,11 @@
-"""Several machines on one: each has its addresses, its processes and its folder for sockets; cables of 1 ms lead from
-the first one to the others.
+"""Simulate several machines on one. Each has its own addresses, processes and folder for sockets; cables with a delay
+of 1 ms (two tunnel devices, because not every kernel has netem) connect the first machine with the others.
 
     python tests/hosts/hosts.py [--cpus 2,16] COMMAND…
 
-runs the command on the first, near one, with a Ray of all: its head is near, ``RAY_ADDRESS`` names it. ``--cpus 1,4,2``
-makes three machines, for whose Ray so many CPUs are declared; with ``1,+4`` the last one joins when it is told to
-(``join``). Without a command it opens a shell. All is in namespaces
-that end with their first process, so that nothing is left, whoever is killed.
-
-A cable is made here of two tunnel devices: netem, which delays packets in the kernel, is not in every kernel.
+The command runs on the first machine, where the head of a Ray over all machines runs (``RAY_ADDRESS``). Without a
+command, a shell is opened. ``--cpus 1,4,2`` declares three machines with these numbers of CPUs; with ``1,+4`` the last
+one joins later (``join``). Everything is in namespaces that end with their first process, so no process is left over.
 """
 
 import fcntl

@@ -1,8 +1,6 @@
-"""The mixed run over a network: workers are on two machines 1 ms apart, and any of them is killed.
+"""The mixed run (``lab/benchmarks/mixed_run.py``) on two machines 1 ms apart; any worker may be killed.
 
-    python tests/hosts/hosts.py python tests/hosts/mixed.py [--minutes 5] [--seed 1] [--rate 5000] [--json]
-
-See ``lab/benchmarks/mixed_run.py`` for what is done and compared.
+python tests/hosts/hosts.py python tests/hosts/mixed.py [--minutes 5] [--seed 1] [--rate 5000] [--json]
 """
 
 import os

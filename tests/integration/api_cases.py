@@ -1,8 +1,7 @@
-"""The cases of ``test_api_schemathesis.py``: generated requests, all checks of schemathesis, no failure.
+"""The cases of ``test_api_schemathesis.py``: generated requests must pass all checks of schemathesis.
 
-Twice: with the names it invents, where even "valid data must be accepted" holds (404 counts as such); and on an app
-that runs, where a 422 can be right for a body that its schema allows, because no schema can say which options an app
-has or that a minimum lies below a maximum. Those sentences have tests of their own.
+They run with invented names, where valid data must be accepted (404 counts as accepted), and on a running app. There,
+status 422 may be right for a valid body, because a schema cannot contain an app's options.
 """
 
 import os

@@ -1,7 +1,5 @@
-"""Daemons whose runners play a scene: Ferret as a dashboard sees it, in any state, at any speed, nothing computed.
-
-An item pushed into an app is merged into its status until the next one, so that a test says what is to be seen.
-"""
+"""Daemons whose runners play a scene: the status of Ferret in any state, without computing anything. An item that is
+pushed into an app is merged into its status until the next one."""
 
 import math
 from collections.abc import Sequence

@@ -1,12 +1,9 @@
-"""The pictures of README and docs, taken from the product: a daemon, its runners and workers, and its page in Chromium.
+"""Take the pictures of README and docs from a real daemon in Chromium (five minutes): ``make pictures`` or
 
-    make pictures
     python tests/integration/dashboard_pictures.py [FOLDER]     (default: docs/images)
 
-Takes some five minutes. `FOLDER/sizes`, where it exists, gets every scene at three sizes and in both schemes, for
-looking at what has changed. `dashboard.gif` is the moving picture of the README: the input of an app rises from 10 to
-34 items/s, which its first composition cannot do, and the manager chooses another one. Frames come once a second and
-are shown five a second.
+If ``FOLDER/sizes`` exists, it gets every scene at three sizes and in both colour schemes. In ``dashboard.gif`` the
+input of an app rises from 10 to 34 items/s, and the manager changes the composition; it plays five times as fast.
 """
 
 import sys

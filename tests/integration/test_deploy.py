@@ -1,8 +1,5 @@
-"""Check what is deployed: the image's steps, its start by a user who is not root, the compose file with its cluster,
-rules, and the documented proxy with TLS in front of the service.
-
-No container engine is needed, and none is used: see docs/decisions/0005-deployment.md for what that leaves open.
-"""
+"""Check the deployment without a container engine (docs/decisions/0005-deployment.md): the image's steps, its start
+without root, the compose file with its cluster, alert rules, and the documented proxy with TLS."""
 
 import json
 import re

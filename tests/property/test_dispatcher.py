@@ -1,8 +1,5 @@
 """Whatever happens to workers, tasks and switches, in whatever order: every item leaves once, in order, complete.
-
-The dispatcher checks its invariants after each event, and its log, played again, tells the same story. A log from the
-field becomes a test by being put into ``logs/``.
-"""
+Invariants are checked after each event, and the log is played again. A log in ``logs/`` becomes a test."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

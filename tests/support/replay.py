@@ -108,11 +108,8 @@ class Replayed:
 
 
 def replay(lines: Iterable[str]) -> Replayed:
-    """Feeds the events of a log to a dispatcher in the state that the log opens with.
-
-    Raises: DispatcherError where the recorded dispatcher failed, and at the first event after which something does not
-    hold; ValueError for what is not such a log.
-    """
+    """Feed the events of a log to a dispatcher in the log's first state. Raises: DispatcherError where the recorded
+    dispatcher failed, and after the first event that violates an invariant; ValueError if it is not such a log."""
     recording = read(lines)
     replayed = Replayed(CheckedDispatcher.resumed(recording.state, recording.settings, _size), [], [])
     for event in recording.events:

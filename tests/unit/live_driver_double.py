@@ -1,8 +1,5 @@
-"""Stands in for the Spark driver: batches of ten rows, results into a file, and death on request.
-
-Its arguments: a folder and the file descriptor. ``rows`` in the folder: their count. ``die``: a file whose presence
-makes it die after so many results as it says, once.
-"""
+"""Stands in for the Spark driver: batches of ten rows, results into a file. Arguments: a folder, a file descriptor.
+The folder's file ``rows`` has their number; a file ``die`` makes the driver die once, after that many results."""
 
 import json
 import os

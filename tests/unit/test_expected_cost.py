@@ -14,6 +14,7 @@ from control.situation import Situation
 from control.strategies import base as strategies
 from control.strategies import make_strategy
 from control.strategies.base import Settle, Stay
+from control.strategies.expected_cost import goals_of
 from control.what_if import Present, Question, outlook
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Demand, InputNow, LatencyFrom, Snapshot
@@ -128,9 +129,20 @@ def reason(slo: Slo, cpu_s: float = 0.0, stages: tuple[Stage, ...] = STAGES) -> 
     return step.reason
 
 
-@pytest.mark.parametrize("slo", [RATE, LATENCY])
-def test_a_list_that_is_too_short_is_named_with_the_cure(slo: Slo) -> None:
-    assert reason(slo).endswith(ENDS)
+@pytest.mark.parametrize(("slo", "of"), [(RATE, "late items"), (LATENCY, "mean latency")])
+def test_a_list_that_is_too_short_is_named_with_the_cure(slo: Slo, of: str) -> None:
+    assert f"expected {of}" in (told := reason(slo))
+    assert told.endswith(ENDS)
+
+
+def test_a_mean_and_a_rate_are_missed_beyond_the_threshold_and_a_share_beyond_the_target() -> None:
+    mean, p95, rate = (
+        goals_of(objective_of(slo))[0]
+        for slo in (Slo("latency", 400.0), Slo("latency", 400.0, 0.2, "p95"), Slo("throughput", 90.0))
+    )
+    assert (mean.bound_s, p95.bound_s, p95.tolerated.bound_s) == pytest.approx((0.48, 0.4, 0.48))
+    assert rate.per_s is not None
+    assert rate.share * rate.per_s == pytest.approx(72.0)
 
 
 def test_cores_that_limit_are_not_blamed_on_the_list() -> None:

@@ -180,10 +180,8 @@ def test_an_impossible_number_of_replicas_is_refused(asked: Replicas) -> None:
 
 
 def played(make: MakePolicy, rate_per_s: float, duration_s: float) -> tuple[float, int]:
-    """Return the items that are left and the workers at the end, where items of 0.05 and 0.2 s flow through.
-
-    A stage's queue is bounded, so a stage that is too slow holds back what comes; replicas start in a second.
-    """
+    """Return the items left and the workers at the end, for items of 0.05 and 0.2 s. Queues are bounded, so a slow
+    stage holds back the input; replicas start in a second."""
     given = Given(("a", "b"), 1.0, 16, cores=16)
     policy, service_s, turn_s = make(given), {"a": 0.05, "b": 0.2}, 0.25
     groups = {("a",): 1, ("b",): 1}

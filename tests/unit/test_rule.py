@@ -195,15 +195,29 @@ def test_in_a_calm_stream_no_queue_grows_however_slowly() -> None:
         assert active.workers == expected
 
 
-def test_in_a_calm_stream_the_cost_of_a_change_keeps_no_workers() -> None:
+def test_in_a_calm_stream_a_short_queue_neither_keeps_workers_nor_gets_more() -> None:
     active, rule, goals = Plan(MERGED, (9,)), Rule(STAGES), (Goal(0.6, 0.95),)
     listed = Listing([active, Plan(APART, (2, 4))])
-    for turn in range(1, 400):
-        rule.observe(Seen(TURN_S * turn, TURN_S, 3.0, np.full(2, 3.0), np.array([0.3, 0.9]), 3.0, [0.0]), goals)
-        inside = [0, 7 * (turn % 20 == 0)]
-        choice = rule.choose(Now(active, active.workers, 0.0, inside, goals, 16, 1.0, listed=listed))
+    for turn in range(1, 440):
+        rule.observe(Seen(TURN_S * turn, TURN_S, 3.0, np.full(2, 3.0), np.array([0.3, 0.97]), 3.0, [0.0]), goals)
+        inside, waits = [0, 7 * (turn % 20 == 0)], 4.4 * (turn > 430)
+        choice = rule.choose(Now(active, active.workers, waits, inside, goals, 16, 1.0, listed=listed))
         active = active if choice is None else choice.chosen.plan
+        assert active.workers == 6 or turn < 400
     assert active.workers == 6
+
+
+def test_without_news_groups_change_less_and_less_often() -> None:
+    rule, apart, at_s = Rule(STAGES), Plan(APART, (1, 1)), list[float]()
+    for turn in turns(rule, 1200, 1.0):
+        choice = rule.choose(Now(apart, 2, 0.0, [0, 0], GOALS, 16, 1.0))
+        if choice is not None and choice.chosen.plan.grouping == MERGED:
+            rule.changed(choice.chosen.plan, apart, 2)
+            rule.changed(apart, choice.chosen.plan, 1)  # it was in vain
+            at_s.append(TURN_S * turn)
+    gaps_s = np.diff(at_s).tolist()
+    assert len(gaps_s) > 1
+    assert all(later > 1.9 * sooner for sooner, later in pairwise(gaps_s))
 
 
 def test_while_all_items_are_late_workers_are_not_moved_for_a_small_gain() -> None:
