@@ -29,7 +29,7 @@ def generate(stages: Sequence[Stage], *, max_workers: int, replicas: Sequence[in
         raise _refusal(problem)
     tails = _arrange(stages, max_workers, offered) if stages else []
     if not tails:
-        raise _refusal(f"no composition has at most {max_workers} workers with replicas {offered}")
+        raise _refusal(f"with replicas {offered}, every composition has more than {max_workers} workers")
     tails.sort(key=lambda tail: (tail[0], len(tail[1])))
     return (Composition(short_notation(Composition("", groups)), groups) for _, groups in tails)
 

@@ -310,7 +310,7 @@ def _change(situation: Situation, wanted: Composition, choice: Choice) -> str:
 def _why(choice: Choice) -> str:
     cheapest = all(choice.chosen.total <= each.total for each in choice.others)
     usual = "has the lowest expected cost of workers, late items and changes"
-    why = usual if cheapest else "is the cheapest with at least the workers needed recently"
+    why = usual if cheapest else "is the cheapest composition that keeps the workers needed recently"
     return "handles most of the load" if choice.hopeless else why
 
 

@@ -22,7 +22,7 @@ from lab.gym.model import Play
 
 SPLIT = 1
 HOUR_S = 3600.0
-DRAW, DRAWN = 3, 16
+DRAW, DRAWN = 4, 16
 """Number of the draw of the fresh part, which is also the seed of its arrivals, and its number of pairs."""
 Part = Literal["training", "test", "fresh"]
 

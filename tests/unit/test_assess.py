@@ -29,7 +29,7 @@ CALM = replace(
 def test_too_few_samples_is_an_answer_with_a_name() -> None:
     seen = assess(RATE, replace(CALM, window_start_s=48.0, delivered=3), MEASURING)
     assert (seen.status, seen.meets) == (SloStatus.UNKNOWN, None)
-    assert seen.reason == "no verdict on the objective yet: 3 of 10 needed deliveries in 2.0 s"
+    assert seen.reason == "no verdict on the objective yet: 3 of the required 10 deliveries in 2.0 s"
 
 
 def test_nothing_delivered_where_much_was_due_is_a_violation_not_a_lack_of_samples() -> None:

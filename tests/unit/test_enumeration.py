@@ -41,7 +41,7 @@ def test_exactly_as_many_as_the_limit_are_accepted(monkeypatch: pytest.MonkeyPat
 
 
 def test_no_composition_within_the_limit_is_a_refusal() -> None:
-    with pytest.raises(CompositionError, match=r"no composition has at most 2 workers with replicas \[4\]"):
+    with pytest.raises(CompositionError, match=r"with replicas \[4\], every composition has more than 2 workers"):
         generate(TWO, max_workers=2, replicas=[4])
     with pytest.raises(CompositionError, match="replicas is 0; it must be at least 1"):
         generate(TWO, max_workers=2, replicas=[0])

@@ -195,7 +195,7 @@ def settings_for(values: Mapping[str, Any], *, keeps_warm: bool = True, reserves
     Raises: SettingsError for a value that is unknown or out of range."""
     gone = sorted(GONE & values.keys())
     if gone:
-        log.warning("removed settings have no effect", names=gone, until="0.3")
+        log.warning("settings of an earlier version have no effect", names=gone, until="0.3")
     left = {name: value for name, value in values.items() if name not in GONE}
     settings = for_machine(memory_bytes())
     dispatcher = settings.dispatcher if keeps_warm else settings.dispatcher.lean
