@@ -80,7 +80,8 @@ def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> s
     needed = measuring.min_samples if window_s < measuring.patience_s else measuring.patience_samples
     if snapshot.delivered >= needed or _asked(objective, snapshot, window_s) >= needed:
         return None
-    return f"no verdict on the objective yet: {snapshot.delivered} of the required {needed} deliveries in {window_s:.1f} s"
+    delivered = f"{snapshot.delivered} of the required {needed} deliveries"
+    return f"no verdict on the objective yet: {delivered} in {window_s:.1f} s"
 
 
 def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:

@@ -44,7 +44,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Load, as mean number of busy workers."
 )
 @click.option("--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Cost multiplier.")
-@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Number of runs per app and load.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs per app and load.")
 @click.option("--duration", "duration_s", type=click.FloatRange(60, 86_400), help="Virtual seconds of each run.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("gym"), help="Report folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print each run as JSON instead of a table.")
