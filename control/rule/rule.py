@@ -29,6 +29,8 @@ _LOOKED_S = 2.0
 """Time between two searches for the best composition in the long run, in seconds."""
 _TOLD = 9
 """Number of plans that are reported beside the chosen one."""
+_LONGEST_S = 1800.0
+"""Longest time until the groups may change again, in seconds."""
 _LONG_STEPS = 240
 """Number of steps of a stationary future: near saturation a queue takes long to build up."""
 
@@ -169,7 +171,7 @@ class Rule:
 
     def _weighing(self, now: Now, futures: Futures, least_price: float = 0.0) -> Weighing:
         prices_s = [max(least_price, price.in_work) * self.stream.work_s for price in self.prices]
-        may_regroup = self._at_s - self._regrouped_s > self._regroup_after * (5 * now.start_s + 10)
+        may_regroup = self._at_s - self._regrouped_s > min(_LONGEST_S, self._regroup_after * (5 * now.start_s + 10))
         history = History(self._at_s - self._asked_s, may_regroup, prices_s, self.most_per_s)
         return Weighing(self.stages, self._settings, now, self.stream.cv, futures, history)
 
@@ -191,15 +193,14 @@ class Rule:
     def _held(self, weighing: Weighing, found: Mapping[Plan, Costs], now: Now) -> Costs:
         """Return the cheapest plan. If it releases workers, choose from the present plan and those that were cheapest
         recently or, in a calm stream, best in the long run: the cheapest with as many workers as any of these. A plan
-        whose queue would grow is not chosen for a release. In a calm stream, the cost of a change holds no workers."""
+        whose queue would grow is not chosen for a release."""
         cost = partial(worker_cost, self.stages)
         here = cost(now.active)
 
         def may_follow(each: Costs) -> bool:
             return each.lasts(now.goals) or (not self._is_calm and (each.plan == now.active or cost(each.plan) > here))
 
-        lasting = list(filter(may_follow, found.values())) or list(found.values())
-        wanted = min(lasting, key=lambda costs: costs.total)
+        wanted = min(list(filter(may_follow, found.values())) or found.values(), key=lambda costs: costs.total)
         _note(self._wanted, self._at_s, wanted, self._settings.held_s + now.start_s)
         if not self._is_calm:
             self._calm.clear()

@@ -345,8 +345,9 @@ def _candidate(
 
 
 def _in_time(costs: Costs, goals: Sequence[Goal]) -> float | None:
-    """Return the share of items within the tightest latency bound; None without a latency objective."""
-    timed = [(goal.bound_s, late) for goal, late in zip(goals, costs.late_shares, strict=True) if goal.per_s is None]
+    """Return the share of items within the tightest latency bound; None without a bound on single items."""
+    pairs = zip(goals, costs.late_shares, strict=True)
+    timed = [(goal.bound_s, late) for goal, late in pairs if goal.per_s is None and not goal.of_mean]
     return 1 - min(timed)[1] if timed else None
 
 

@@ -1,6 +1,8 @@
-"""The mixed run (``lab/benchmarks/mixed_run.py``) on two machines 1 ms apart; any worker may be killed.
+"""Play the mixed run of ``lab/benchmarks/mixed_run.py`` on two machines 1 ms apart.
 
-python tests/hosts/hosts.py python tests/hosts/mixed.py [--minutes 5] [--seed 1] [--rate 5000] [--json]
+    python tests/hosts/hosts.py python tests/hosts/mixed.py [--minutes 5] [--seed 1] [--rate 5000] [--json]
+
+Any worker may be killed.
 """
 
 import os
